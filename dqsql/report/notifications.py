@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import smtplib
 import socket
@@ -29,6 +30,10 @@ _TIMEOUT = 20
 # Findings that one message tells in full.
 _MAX_TOLD = 20
 _MAX_TEXT = 300
+# Bytes of a card; Teams takes about 28,000.
+_MAX_CARD = 24_000
+# Within words, as in not_null, an underscore is one.
+_MARKDOWN = re.compile(r"[\\`*~\[\]]|(?<!\w)_|_(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +118,8 @@ def body_of(notices: Sequence[Notice]) -> str:
     return "\n".join([*lines, *_rest(notices)])
 
 
-def _rest(notices: Sequence[Notice]) -> list[str]:
-    more = len(notices) - _MAX_TOLD
+def _rest(notices: Sequence[Notice], told: int = _MAX_TOLD) -> list[str]:
+    more = len(notices) - told
     return [f"and {more} more: dqsql report"] if more > 0 else []
 
 
@@ -126,11 +131,7 @@ def payload(kind: str, project: str, notices: Sequence[Notice]) -> dict[str, Any
         return {"text": "\n".join(parts)}
     if kind == "teams":
         # An adaptive card, which the workflows that replaced connectors take.
-        blocks = [_block(title, weight="bolder")]
-        for notice in notices[:_MAX_TOLD]:
-            blocks += _teams_finding(notice)
-        blocks += [_block(line) for line in _rest(notices)]
-        card = {"type": "AdaptiveCard", "version": "1.4", "body": blocks}
+        card = {"type": "AdaptiveCard", "version": "1.4", "body": _teams_blocks(title, notices)}
         kind_of_content = "application/vnd.microsoft.card.adaptive"
         return {
             "type": "message",
@@ -172,17 +173,41 @@ def _slack_code(text: str) -> str:
     return f"```{_slack(text).replace('```', '` ` `')}```"
 
 
+def _teams_blocks(title: str, notices: Sequence[Notice]) -> list[dict[str, Any]]:
+    """The findings that a card has room for, and how many there are beside."""
+    blocks, told = [_block(_teams(title), weight="bolder")], 0
+    for notice in notices[:_MAX_TOLD]:
+        more = [*blocks, *_teams_finding(notice)]
+        if told and len(_encoded(more)) > _MAX_CARD:
+            break
+        blocks, told = more, told + 1
+    return [*blocks, *(_block(_teams(line)) for line in _rest(notices, told))]
+
+
+def _teams(text: str) -> str:
+    """A text in which nothing is a link or emphasis: cards know some Markdown.
+
+    https://learn.microsoft.com/en-us/adaptive-cards/authoring-cards/text-features
+    """
+    return _MARKDOWN.sub(r"\\\g<0>", text)
+
+
 def _teams_finding(notice: Notice) -> Iterator[dict[str, Any]]:
-    yield _block(notice.line, fontType="monospace", separator=True)
+    yield _block(_teams(notice.line), fontType="monospace", separator=True)
     if notice.event == "resolved":
         return
     if notice.impact:
-        yield _block(shorten(printable(notice.impact), _MAX_TEXT), fontType="monospace")
+        impact = shorten(printable(notice.impact), _MAX_TEXT)
+        yield _block(_teams(impact), fontType="monospace")
     link = f"[open in the report]({notice.url})" if notice.url else ""
-    about = ", ".join(p for p in (notice.about, link) if p)
+    about = ", ".join(p for p in (_teams(notice.about), link) if p)
     if about:
         yield _block(about)
-    yield _block(notice.command, fontType="monospace", isSubtle=True)
+    yield _block(_teams(notice.command), fontType="monospace", isSubtle=True)
+
+
+def _encoded(content: object) -> bytes:
+    return json.dumps(content, ensure_ascii=False).encode(errors="replace")
 
 
 def _block(text: str, **more: Any) -> dict[str, Any]:
@@ -221,7 +246,7 @@ def _post(route: Route, content: Mapping[str, Any], environment: Mapping[str, st
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
         raise ConfigError(f"{route.address[0]} does not hold an http address")
     request = urllib.request.Request(
-        url, json.dumps(content).encode(), {"Content-Type": "application/json"}, method="POST"
+        url, _encoded(content), {"Content-Type": "application/json"}, method="POST"
     )
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT):

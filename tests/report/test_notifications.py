@@ -179,6 +179,27 @@ def test_texts_of_data_are_code_in_slack() -> None:
     assert about.strip() == "owner &lt;!here&gt;"
 
 
+def test_texts_of_data_are_no_markdown_in_teams() -> None:
+    evil = notice(
+        message="[click](http://evil.example) *now* _you_", owner="[x](http://evil.example)"
+    )
+    body = payload("teams", "shop", [evil])["attachments"][0]["content"]["body"]
+    texts = "\n".join(block["text"] for block in body)
+    assert r"\[click\](http://evil.example) \*now\* \_you\_" in texts
+    assert r"owner \[x\](http://evil.example)" in texts
+    assert "not_null" in texts
+
+
+def test_a_card_is_no_larger_than_teams_takes() -> None:
+    many = [notice(message="дубль " * 40, impact="большой " * 40) for _ in range(25)]
+    content = payload("teams", "shop", many)
+    assert len(json.dumps(content, ensure_ascii=False).encode()) < 27_000
+    blocks = content["attachments"][0]["content"]["body"]
+    assert blocks[-1]["text"].endswith(" more: dqsql report")
+    told = sum(block.get("separator", False) for block in blocks)
+    assert blocks[-1]["text"] == f"and {25 - told} more: dqsql report" and told > 5
+
+
 def test_mail() -> None:
     with serving(MailServer()) as server:
         environment = {
