@@ -124,14 +124,27 @@ def _add(
 
 
 def _resolve(rows: dict[str, Row], check_id: str, batch: str, now: dt.datetime) -> None:
-    """Take a batch out of the findings of a check that passes on it, and end those before it."""
-    for row in rows.values():
-        if row["check_id"] != check_id or row["resolved_at"] is not None:
+    """Take a batch out of the findings of a check that passes on it, and end those before it.
+
+    A batch that comes late may lie between those of a finding: what is behind it is another one.
+    """
+    place = batch_order(batch)
+    for row in [r for r in rows.values() if r["check_id"] == check_id]:
+        is_over = row["resolved_at"] is not None
+        if is_over and (row["author"] != DQSQL or batch in row["batches"]):
             continue
         if batch in row["batches"]:
             _without(row, batch, now)
-        if row["resolved_at"] is None and batch_order(row["last_batch"]) < batch_order(batch):
-            row.update(_resolved(now, batch))
+        behind = [b for b in row["batches"] if batch_order(b) > place]
+        if row["resolved_at"] is not None and not (is_over and behind):
+            continue
+        if batch_order(row["first_batch"]) > place:
+            continue
+        if behind:
+            name = _free_id(check_id, behind[0], rows)
+            rows[name] = {**row, **_extent(behind), "finding_id": name}
+            row.update(_extent([b for b in row["batches"] if b not in behind]))
+        row.update(_resolved(now, batch))
 
 
 def _resolved(now: dt.datetime, batch: str | None = None) -> Row:
@@ -155,11 +168,9 @@ REOPENED: Mapping[str, Any] = {**_UNRESOLVED, "acknowledged_at": None, "muted_un
 
 
 def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]) -> Row:
-    name = f"{result.check_id}@{batch}"
-    numbers = (f"{name}#{i}" for i in itertools.count(2))
     return {
         **_UNRESOLVED,
-        "finding_id": name if name not in known else next(n for n in numbers if n not in known),
+        "finding_id": _free_id(result.check_id, batch, known),
         "check_id": result.check_id,
         "model": result.model,
         "column_name": result.column,
@@ -179,6 +190,12 @@ def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]
         "impact": None,
         "readers": None,
     }
+
+
+def _free_id(check_id: str, batch: str, known: Collection[str]) -> str:
+    name = f"{check_id}@{batch}"
+    numbers = (f"{name}#{i}" for i in itertools.count(2))
+    return name if name not in known else next(n for n in numbers if n not in known)
 
 
 def _extend(row: Row, batch: str, bad: Sequence[Result], now: dt.datetime) -> None:

@@ -126,11 +126,21 @@ def condition_of(error: Exception) -> str:
     return str(condition or "")
 
 
+_CALLING = "An error occurred while calling"
+_CAUSE = re.compile(
+    r"^(?:: |Caused by: )(?:[\w$]+\.)*([\w$]+(?:Exception|Error): .+)$", re.MULTILINE
+)
+
+
 def first_sentence(error: Exception) -> str:
     """The message without stack trace, query plan and SQLSTATE."""
     text = _FIRST_OF_MANY.sub("", str(error), count=1)
     match = re.search(r"\[[A-Z_.0-9]+\] (.*?)(?: SQLSTATE: \w+|\n\n|$)", text, re.DOTALL)
     message = match.group(1) if match else text.strip().splitlines()[0] if text.strip() else ""
+    if match is None and message.startswith(_CALLING):
+        # What py4j says first is no reason.
+        causes = _CAUSE.findall(text)
+        message = causes[-1] if causes else message
     message = re.sub(r"\s+", " ", message).strip()
     return message or type(error).__name__
 

@@ -256,8 +256,12 @@ def _verify(where: Where, before: Project, made: Draft, accepted: Sequence[Sugge
     if any(added.values()):
         raise LoadError(f"the suggestions in {made.path} would be about other columns")
     plan = compile_model(model, after, catalog_of(after))
-    if plan.rejected:
-        raise LoadError(f"a suggestion does not compile: {plan.rejected[0]}")
+    # What is wrong with the file already is not the suggestions' fault.
+    had = () if old is None else compile_model(old, before, catalog_of(before)).rejected
+    known = {error.message for error in had}
+    wrong = next((error for error in plan.rejected if error.message not in known), None)
+    if wrong is not None:
+        raise LoadError(f"a suggestion does not compile: {wrong}")
 
 
 def _identity(annotation: Annotation) -> tuple[str, str]:

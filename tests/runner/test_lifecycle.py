@@ -336,3 +336,21 @@ def test_a_failure_after_a_warning_is_told_again() -> None:
     assert again["notified_at"] == NOW
     (failed,) = rows([told], [verdict("2025-03-02", Status.FAIL)])
     assert (failed["status"], failed["notified_at"]) == ("fail", None)
+
+
+@given(st.lists(st.sampled_from("fps"), min_size=1, max_size=7), st.randoms(use_true_random=False))
+def test_a_pass_that_comes_late_splits_a_finding(statuses: list[str], order: Any) -> None:
+    """Whenever batches with a pass come, findings are about the same batches as in a backfill."""
+    verdicts = of("".join(statuses))
+    passing = [r for r in verdicts if r.status is Status.PASS]
+    found = rows([], [r for r in verdicts if r.status is not Status.PASS])
+    order.shuffle(passing)
+    for late in passing:
+        found = rows(found, [late])
+
+    def about(some: list[Any]) -> list[Any]:
+        # What resolved it first may be a later batch than in order.
+        kept = ("finding_id", "batches", "state", "first_batch", "last_batch")
+        return sorted([[r[name] for name in kept] for r in some], key=str)
+
+    assert about(found) == about(rows([], verdicts))

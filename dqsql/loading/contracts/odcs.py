@@ -301,6 +301,10 @@ def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Settings
     is_simple = isinstance(tree, exp.Select) and not extra and len(tree.expressions) == 1
     if not is_simple or [t.name for t in tables] != ["dqsql_object"]:
         raise Unfit("its SQL is more than one aggregate over the object")
+    for found in tree.find_all(exp.Column):
+        # The one relation may have an alias: `select count(*) from {object} o where o.x > 1`.
+        if found.table in ("dqsql_object", tables[0].alias) and len(found.parts) == 2:
+            found.set("table", None)
     projection = tree.expressions[0].unalias()
     if not projection.find(exp.AggFunc):
         raise Unfit("its SQL is not an aggregate")
