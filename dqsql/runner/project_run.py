@@ -298,6 +298,11 @@ class ProjectRun:
         seconds = {"start_seconds": session.seconds, "write_seconds": journal.seconds}
         store.append(MODEL_RUNS, [model_run_row(m, result, **seconds) for m in models])
         versions = versions_after(store, self.ledgers)
+        # A first run that was killed has not made them all.
+        if unmade := [t for t in ALL_TABLES if versions and t.name not in versions]:
+            for table in unmade:
+                store.make(table)
+            versions = versions_after(store, self.ledgers)
         sha = git_sha(self._project.root)
         store.append(RUNS, [run_row(result, self._project.target.ansi, sha, versions)])
         told = tell(store, self._project, sorted(worked), after=AfterRun(self.started, known))
