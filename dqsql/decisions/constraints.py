@@ -254,9 +254,8 @@ def decide(
     elif len(observations) == 1 and bounds is not None and bounds.lower == bounds.upper == 0:
         counted = _rows_counted(observations[0])
         whole, seen = counted is not None, counted or seen
-    nan = [o.text for o in observations if o.value is not None and math.isnan(o.value)]
-    if _ONLY_PRESENCE.search(expression):
-        nan = []
+    compared = () if _ONLY_PRESENCE.search(expression) else observations
+    nan = [o.text for o in compared if o.value is not None and math.isnan(o.value)]
     if holds and spotless and not nan:
         return ConstraintVerdict(Status.PASS, seen)
     mild = severity is not Severity.ERROR or (holds and not nan)

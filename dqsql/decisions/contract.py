@@ -247,10 +247,9 @@ def _texts(owner: Contract | ContractColumn) -> Counter[str]:
 
 
 def _with_settings(check: ContractCheck) -> str:
-    severity = (
-        {} if check.severity in (None, Severity.ERROR) else {"severity": check.severity.value}
-    )
-    settings = {**check.settings, **severity}
+    settings = dict(check.settings)
+    if check.severity is not None and check.severity is not Severity.ERROR:
+        settings["severity"] = check.severity.value
     shown = ", ".join(f"{name}: {value}" for name, value in sorted(settings.items()))
     return f"{check.expression} {{{shown}}}" if shown else check.expression
 

@@ -76,9 +76,9 @@ class Period:
         # Of a column alone Spark also chooses files.
         name = null_without_batch(batch_by, columns)
         value = batch_by.copy() if name is None else column(name)
-        parts = [exp.Paren(this=inside), exp.Is(this=exp.Paren(this=value), expression=exp.Null())]
+        absent = exp.Is(this=exp.Paren(this=value), expression=exp.Null())
         named = BatchFilter(self.also, self.batch_type, columns).condition(self.model)
-        return exp.or_(*parts, *([named] if self.also and named is not None else []), copy=False)
+        return exp.or_(exp.Paren(this=inside), absent, named if self.also else None, copy=False)
 
     def moment(self, batch: str) -> Moment | None:
         """When a batch begins, or its number; None when its text says neither."""
@@ -206,16 +206,11 @@ def choose_batches(
         return BatchChoice(tuple(present), (), notes)
     done = {b for b, r in ledger.items() if r.status is not BatchStatus.INCOMPLETE}
     lost = _lost_note({b for b in done.difference(found) if ledger[b].rows}, present)
-    unfinished = sorted(set(ledger).difference(done, found), key=batch_order)
-    if unfinished:
-        were = plural(len(unfinished), "batch was", "batches were")
-        names = " ".join(batch_flags(unfinished))
-        told = f"{were} not checked to the end, and there are no rows any more: check with {names}"
-        lost = (*lost, told)
+    unfinished = tuple(sorted(set(ledger).difference(done, found), key=batch_order))
+    lost = (*lost, *_unfinished_note(unfinished))
     if request.full_refresh:
-        return BatchChoice(
-            tuple(present), (), (*notes, *lost), unbatched=unbatched, unfinished=tuple(unfinished)
-        )
+        notes = (*notes, *lost)
+        return BatchChoice(tuple(present), (), notes, unbatched=unbatched, unfinished=unfinished)
     changed = {b for b in present if b in done and found[b] != ledger[b].rows}
     newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
     again = changed.intersection(newest)
@@ -232,7 +227,7 @@ def choose_batches(
         newest_one,
         owed=owing,
         unbatched=unbatched,
-        unfinished=tuple(unfinished),
+        unfinished=unfinished,
     )
 
 
@@ -258,6 +253,14 @@ def _lost_note(batches: set[str], present: Sequence[str]) -> tuple[str, ...]:
     oldest = min(map(batch_order, present), default=None)
     lost = {b for b in batches if oldest is not None and oldest < batch_order(b)}
     return _recheck_note(lost, "no rows any more")
+
+
+def _unfinished_note(batches: Sequence[str]) -> tuple[str, ...]:
+    if not batches:
+        return ()
+    were = plural(len(batches), "batch was", "batches were")
+    names = " ".join(batch_flags(batches))
+    return (f"{were} not checked to the end, and there are no rows any more: check with {names}",)
 
 
 def _recheck_note(batches: set[str], what: str) -> tuple[str, ...]:

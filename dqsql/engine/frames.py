@@ -53,8 +53,12 @@ def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
         )
     session = spark or SparkSession.getActiveSession()
     if session is None:
-        find_java()
-        session = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+        try:
+            session = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+        except SPARK_FAILURES:
+            # Where that is why, it says so; a session over Connect needs no Java.
+            find_java()
+            raise
     rows = _as_arrow(data)
     # A time without a zone means the same whatever the session's zone is.
     zone = configured(session, {"spark.sql.session.timeZone": "UTC"})

@@ -139,13 +139,13 @@ def _failures(
     findings = [v for v in verdicts if v.is_finding]
     if definition is None or DBT_TEST not in definition.settings.options:
         return len(findings)
+    if all(v.status is Status.ERROR for v in verdicts):
+        return None
     # Both checks of a test with two thresholds, and a batch's segments, are about the same rows.
     by_batch: dict[str | None, int] = {}
     for v in findings:
         if v.observed is not None and math.isfinite(v.observed):
             by_batch[v.batch] = max(by_batch.get(v.batch, 0), int(v.observed))
-    if all(v.status is Status.ERROR for v in verdicts):
-        return None
     counted = sum(by_batch.values()) if by_batch else len(findings)
     returned = model.returned.get(definition.id, counted)
     limit = definition.settings.options.get(DBT_LIMIT)
@@ -269,9 +269,8 @@ def _source_entry(
     hours = next((v.observed for _, v in judged if v.observed is not None), None)
     age = None if hours is None else timedelta(hours=hours)
     statuses = {_SOURCE_STATUS.get(v.status, "pass") for _, v in judged}
-    # Hours that were rounded give other microseconds in each run.
     never = datetime.min.replace(tzinfo=UTC)
-    loaded = never if age is None else _to_millisecond(_before(result.started_at, age))
+    loaded = never if age is None else _before(result.started_at, age)
     config = dbt.get("config") or {}
     rules = config.get("freshness") or {}
     return {
@@ -292,18 +291,14 @@ def _source_entry(
     }
 
 
-def _to_millisecond(moment: datetime) -> datetime:
-    if moment == datetime.max.replace(tzinfo=UTC):
-        return moment
-    if moment.microsecond >= 999_500:
-        return moment.replace(microsecond=0) + timedelta(seconds=1)
-    return moment.replace(microsecond=1000 * round(moment.microsecond / 1000))
-
-
 def _before(moment: datetime, age: timedelta) -> datetime:
-    """The moment of an age; the calendar's first or last where it lies outside of Python's."""
+    """The moment of an age; the calendar's first or last where it lies outside of Python's.
+
+    To the millisecond: ages in hours that were rounded give other microseconds in each run.
+    """
     try:
-        return moment - age
+        found = moment - age + timedelta(microseconds=500)
+        return found.replace(microsecond=found.microsecond // 1000 * 1000)
     except OverflowError:
         end = datetime.max if age < timedelta() else datetime.min
         return end.replace(tzinfo=UTC)

@@ -292,14 +292,12 @@ class ProjectRun:
         # Last: after a crash in between, the next run brings the dimensions up to date.
         store_inputs(store, new, self.run_id, self.started)
         keep_columns(self._project, types)
-        if not known:
-            for table in ALL_TABLES:
-                store.make(table)
         seconds = {"start_seconds": session.seconds, "write_seconds": journal.seconds}
         store.append(MODEL_RUNS, [model_run_row(m, result, **seconds) for m in models])
         versions = versions_after(store, self.ledgers)
         # A first run that was killed has not made them all.
-        if unmade := [t for t in ALL_TABLES if versions and t.name not in versions]:
+        lacking = (t for t in ALL_TABLES if versions and t.name not in versions)
+        if unmade := [*lacking] if known else ALL_TABLES:
             for table in unmade:
                 store.make(table)
             versions = versions_after(store, self.ledgers)

@@ -255,13 +255,13 @@ def _verify(where: Where, before: Project, made: Draft, accepted: Sequence[Sugge
         added[place] -= 1
     if any(added.values()):
         raise LoadError(f"the suggestions in {made.path} would be about other columns")
-    plan = compile_model(model, after, catalog_of(after))
-    # What is wrong with the file already is not the suggestions' fault.
-    had = () if old is None else compile_model(old, before, catalog_of(before)).rejected
-    known = {error.message for error in had}
-    wrong = next((error for error in plan.rejected if error.message not in known), None)
-    if wrong is not None:
-        raise LoadError(f"a suggestion does not compile: {wrong}")
+    rejected = compile_model(model, after, catalog_of(after)).rejected
+    if rejected and old is not None:
+        # What was wrong with the file before is not the suggestions' fault.
+        known = {e.message for e in compile_model(old, before, catalog_of(before)).rejected}
+        rejected = tuple(error for error in rejected if error.message not in known)
+    if rejected:
+        raise LoadError(f"a suggestion does not compile: {rejected[0]}")
 
 
 def _identity(annotation: Annotation) -> tuple[str, str]:
