@@ -8,8 +8,9 @@ backfill and day-by-day runs come to the same verdicts.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from dqsql.model.batches import batch_order
@@ -19,6 +20,7 @@ from dqsql.model.results import Result, Status
 _IN_A_ROW = "failing_in_a_row"
 # A verdict that says nothing neither adds to a row nor ends it.
 _SILENT = (Status.NO_DATA, Status.SKIPPED, Status.ERROR)
+_SILENT_TEXTS = {status.value for status in _SILENT}
 
 
 @dataclass
@@ -50,8 +52,8 @@ class Streaks:
         for row in rows:
             if row["check_id"] in self.after:
                 # A verdict of before the check had the setting is a row of one.
-                count = json.loads(row["details"] or "{}").get(_IN_A_ROW)
-                known = int(row["status"] == Status.FAIL.value) if count is None else int(count)
+                count = _stored_count(row)
+                known = int(row["status"] == Status.FAIL.value) if count is None else count
                 self._counts[row["check_id"], row["batch"], row["segment"]] = known
 
     def judged(self, results: Iterable[Result]) -> list[Result]:
@@ -82,3 +84,41 @@ class Streaks:
         if count >= after:
             return replace(found, message=told)
         return replace(found, status=Status.WARN, message=f"{told}, so far a warning")
+
+
+def miscounted(
+    results: Iterable[Result],
+    known: Collection[str],
+    stored: Callable[[Sequence[str]], Iterable[Mapping[str, Any]]],
+) -> list[str]:
+    """The batches directly behind these, whose stored verdicts count from something else.
+
+    A batch that comes late, or is checked again, changes how many in a row have failed up to the
+    next one, which no run looks at by itself.
+
+    Args:
+        results: the verdicts of a run.
+        known: all batches of the model.
+        stored: returns the stored verdicts (rows of dq_results) of batches.
+    """
+    counts = {
+        (r.check_id, r.batch, r.segment): int(r.details[_IN_A_ROW])
+        for r in results
+        if _IN_A_ROW in r.details and r.batch is not None
+    }
+    tested, ordered = {batch for _, batch, _ in counts}, sorted(set(known), key=batch_order)
+    before = {b: a for a, b in pairwise(ordered) if a in tested and b not in tested}
+    found = set()
+    for row in stored(sorted(before)) if before else ():
+        count, batch = _stored_count(row), row["batch"]
+        so_far = counts.get((row["check_id"], before[batch], row["segment"]))
+        # Nothing failed, or the batch said nothing and has only handed the count on.
+        failed = count is not None and count > 0 and row["status"] not in _SILENT_TEXTS
+        if so_far is not None and failed and count != so_far + 1:
+            found.add(batch)
+    return sorted(found, key=batch_order)
+
+
+def _stored_count(row: Mapping[str, Any]) -> int | None:
+    count = json.loads(row["details"] or "{}").get(_IN_A_ROW)
+    return None if count is None else int(count)

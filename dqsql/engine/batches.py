@@ -277,3 +277,11 @@ def batch_flags(batches: Sequence[str]) -> list[str]:
     """The options of a command that name batches, of many the first ones."""
     shown = [f"--batch {b!r}" if " " in b else f"--batch {b}" for b in batches[:3]]
     return [*shown, "..."] if len(batches) > 3 else shown
+
+
+def onward_flags(first: str, later: Collection[str]) -> str:
+    """The options of a command that name the `later` batches of one that was checked late."""
+    if read_time(first) is None and read_number(first) is None:
+        # Its name says nothing about time.
+        return " ".join(batch_flags(sorted(later, key=batch_order)))
+    return f"--event-time-start '{first}'"

@@ -31,7 +31,7 @@ from dqsql.compiler.counts import (
 )
 from dqsql.compiler.meaning import Meaning
 from dqsql.dialect import quoted, to_sql
-from dqsql.engine.batches import batch_flags
+from dqsql.engine.batches import onward_flags
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failures import translated
 from dqsql.engine.feasible import Feasible
@@ -41,7 +41,7 @@ from dqsql.engine.session_use import put_view
 from dqsql.engine.storage_base import COUNTS, STATES, TableFamily
 from dqsql.engine.values import survives_arrow
 from dqsql.errors import StorageError
-from dqsql.model.batches import batch_order, read_number, read_time
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import StateColumn
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, Result, Status
@@ -384,11 +384,7 @@ def outdated_note(
     if not later:
         return ()
     those = plural(len(later), "later batch", "later batches")
-    how = f"--event-time-start '{first}'"
-    if read_time(first) is None and read_number(first) is None:
-        # Its name says nothing about time.
-        how = " ".join(batch_flags(sorted(later, key=batch_order)))
     return (
         f"the cumulative metrics of {those} were measured before this run; measure them again"
-        f" with {how}",
+        f" with {onward_flags(first, later)}",
     )

@@ -11,10 +11,11 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from dqsql.decisions.streaks import Streaks
+from dqsql.decisions.streaks import Streaks, miscounted
+from dqsql.engine.batches import onward_flags
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
@@ -352,6 +353,26 @@ def streaks_of(
     if needed:
         streaks.add_rows(stored_rows(store, RESULTS, model, sorted(needed)))
     return streaks
+
+
+def miscounted_note(
+    model: str, store: Store, ledger: Collection[str], results: Iterable[Result]
+) -> tuple[str, ...]:
+    """A note when failing batches in a row (`after`) were counted without those of this run.
+
+    Raises StorageError.
+    """
+    stored = partial(stored_rows, store, RESULTS, model)
+    behind = miscounted(results, ledger, stored)
+    if not behind:
+        return ()
+    order = batch_order(behind[0])
+    later = [batch for batch in ledger if batch_order(batch) >= order]
+    which = plural(len(later), "later batch", "later batches")
+    return (
+        f"`after` counted the failing batches before {which} without this run; count again with"
+        f" {onward_flags(behind[0], later)}",
+    )
 
 
 # Fewer batches than this are no history yet, whatever was found in them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,22 +37,36 @@ from dqsql.engine.totals import CumulativeRun, meaning_notes, outdated_note, sou
 from dqsql.engine.vanished import with_vanished
 from dqsql.engine.verdicts import StoredPasses
 from dqsql.errors import error_of
-from dqsql.model.batches import batch_order, batch_times
+from dqsql.model.batches import batch_order
 from dqsql.model.events import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
 from dqsql.model.limits import Quarantine, RunLimits
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project, Scope
-from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, StoredRows
-from dqsql.model.tables import BATCHES, METRICS, RESULTS
+from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
+from dqsql.model.tables import BATCHES, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.grouping import grouped, joined_results
-from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, streaks_of
+from dqsql.monitors.judging import (
+    Judged,
+    MonitorRun,
+    held_back_note,
+    miscounted_note,
+    streaks_of,
+)
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.rates import ProjectRates
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
-from dqsql.monitors.uncomputed import UncomputedChecks, errors_by_batch
-from dqsql.runner.stages import ModelVerdicts, TestedBatches, before_scan, constraints, newest_again
+from dqsql.monitors.uncomputed import UncomputedChecks
+from dqsql.runner.stages import (
+    ModelVerdicts,
+    TestedBatches,
+    batch_records,
+    before_scan,
+    constraints,
+    declared_ids,
+    newest_again,
+)
 from dqsql.runner.warnings import why_nothing
 
 if TYPE_CHECKING:
@@ -234,14 +247,15 @@ class ModelRun:
         self, tested: TestedBatches, found: ModelVerdicts, samples: Samples, sound: Collection[str]
     ) -> tuple[str, ...]:
         """What a person should know; the ledger has the verdicts."""
-        changes = meaning_notes(self._meaning, tested.before, tested.batches)
-        changes += retired_note(self.plan.model, self.retired, tested.before)
-        notes = (*tested.choice.notes, *changes, *found.notes)
+        model, results = self.plan.model, samples.results
+        notes = (*tested.choice.notes, *meaning_notes(self._meaning, tested.before, tested.batches))
+        notes += (*retired_note(model, self.retired, tested.before), *found.notes)
         if found.cumulative is not None:
-            notes = (*notes, *outdated_note(tested.before, sound, tested.batches))
+            notes += outdated_note(tested.before, sound, tested.batches)
+        notes += miscounted_note(model.name, self.store, self.ledger, results)
         if self.plan.monitors:
             statuses = [r.status for r in self.ledger.values()]
-            notes = (*notes, *held_back_note(self.plan.model.name, statuses, samples.results))
+            notes += held_back_note(model.name, statuses, results)
         return notes
 
     def _learn_before_scan(self, batches: Sequence[str], batch_type: str) -> None:
@@ -433,25 +447,13 @@ class ModelRun:
         results = [r for r in samples.results if r.batch in statuses]
         rows = model_rows(measured, judged, samples, self.run_id, self.now, statuses)
         model = self.plan.model.name
-        sizes = {table: Counter(row["batch"] for row in mine) for table, mine in rows.items()}
-        errors = errors_by_batch(results)
-        for batch, status in statuses.items():
-            self.ledger[batch] = BatchRecord(
-                model,
-                batch,
-                status,
-                measured.rows.get(batch, 0),
-                self.run_id,
-                self._meaning.text,
-                batch in sound,
-                tested.before[batch].checked_at if tested.choice.aged else self.now,
-                StoredRows(
-                    sizes[METRICS][batch], sizes[RESULTS][batch], measured.states.get(batch, 0)
-                ),
-                *batch_times(batch, self.plan.model.config.batch_by),
-                quarantined=None if self.quarantine is None else split.counts.get(batch, 0),
-                uncomputed=errors[batch],
-            )
+        records = batch_records(
+            tested, found, results, statuses, rows, self.run_id, self.now, self._meaning.text, sound
+        )
+        if self.quarantine is not None:
+            counts = split.counts
+            records = {b: replace(r, quarantined=counts.get(b, 0)) for b, r in records.items()}
+        self.ledger.update(records)
         if found.cumulative is not None:
             found.cumulative.store_total()
         store_states = partial(tested.execution.store_states, batches, [*statuses])
@@ -461,21 +463,16 @@ class ModelRun:
             {table: BatchPart(model, mine, batches) for table, mine in rows.items()},
             judged.programs,
             ledger_rows({**self.retired, **self.ledger}),
-            self._updated_findings(results, batches),
+            self._findings_after(results, batches),
             state=store_states if statuses and tested.execution.holds_states else None,
         )
 
-    @property
-    def _checks(self) -> frozenset[str] | None:
-        """The ids of all checks and monitors; None where some cannot be read."""
-        return None if self.plan.rejected else frozenset(c.id for c in self.plan.declared)
-
-    def _updated_findings(self, results: Sequence[Result], batches: Sequence[str]) -> Sequence[Row]:
-        model, readers = self.plan.model, self.project.readers
-        passes = StoredPasses(self.store, model.name, self.ledger, batches)
-        about = (self.now, self._checks, self.retired, passes.after)
-        findings = updated_findings(self.findings, results, *about) or ()
-        return with_impact(findings, model, readers, self._columns) if readers else findings
+    def _findings_after(self, results: Sequence[Result], batches: Sequence[str]) -> Sequence[Row]:
+        passes = StoredPasses(self.store, self.plan.model.name, self.ledger, batches)
+        about = (self.now, declared_ids(self.plan), self.retired, passes.after)
+        found = updated_findings(self.findings, results, *about) or ()
+        readers = self.project.readers
+        return with_impact(found, self.plan.model, readers, self._columns) if readers else found
 
     def _result(
         self, notes: tuple[str, ...], results: tuple[Result, ...] = (), **found: Any

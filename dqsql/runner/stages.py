@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dqsql.compiler.aggregates.facts import checks_about_now
 from dqsql.compiler.counts import counted_states
@@ -20,15 +22,18 @@ from dqsql.engine.feasible import Feasible
 from dqsql.engine.measurement import Measurement
 from dqsql.engine.totals import CumulativeRun
 from dqsql.errors import EngineError, Span
-from dqsql.model.batches import batch_order
+from dqsql.model.batches import batch_order, batch_times
 from dqsql.model.plan import Check, Plan
 from dqsql.model.project import Scope
-from dqsql.model.results import BatchRecord, BatchStatus, CheckOutcome, Result
+from dqsql.model.results import BatchRecord, BatchStatus, CheckOutcome, Result, StoredRows
+from dqsql.model.table import Table
+from dqsql.model.tables import METRICS, RESULTS
 from dqsql.model.wording import first_of
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.judging import Judged, stored_book
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import is_due
+from dqsql.monitors.uncomputed import errors_by_batch
 
 _REFUSED = (BatchStatus.FLAGGED, BatchStatus.REJECTED)
 
@@ -176,6 +181,56 @@ def checks_of_unbatched(plan: Plan, types: Mapping[str, str]) -> Sequence[Check]
     batch_by = check_batch_by(plan.model)
     column = None if batch_by is None else null_without_batch(batch_by, types)
     return [] if column is None else about_unbatched(plan.checks, plan.metrics, column)
+
+
+def batch_records(
+    tested: TestedBatches,
+    found: ModelVerdicts,
+    results: Sequence[Result],
+    statuses: Mapping[str, BatchStatus],
+    rows: Mapping[Table, Sequence[Mapping[str, Any]]],
+    run_id: str,
+    now: dt.datetime,
+    fingerprint: str,
+    sound: Collection[str],
+) -> dict[str, BatchRecord]:
+    """What the ledger keeps of the batches that have a status.
+
+    Args:
+        tested: the batches, and what they were before.
+        found: what was measured of them.
+        results: the verdicts on them.
+        statuses: by batch.
+        rows: what is stored of the batches, by table.
+        run_id: of this run, which began at `now`.
+        now: see `run_id`.
+        fingerprint: what the model means now.
+        sound: the batches that count in the cumulative metrics of later ones.
+    """
+    model = tested.plan.model
+    sizes = {table: Counter(row["batch"] for row in mine) for table, mine in rows.items()}
+    measured, errors = found.measured, errors_by_batch(results)
+    return {
+        batch: BatchRecord(
+            model.name,
+            batch,
+            status,
+            measured.rows.get(batch, 0),
+            run_id,
+            fingerprint,
+            batch in sound,
+            tested.before[batch].checked_at if tested.choice.aged else now,
+            StoredRows(sizes[METRICS][batch], sizes[RESULTS][batch], measured.states.get(batch, 0)),
+            *batch_times(batch, model.config.batch_by),
+            uncomputed=errors[batch],
+        )
+        for batch, status in statuses.items()
+    }
+
+
+def declared_ids(plan: Plan) -> frozenset[str] | None:
+    """The ids of all checks and monitors; None where some cannot be read."""
+    return None if plan.rejected else frozenset(c.id for c in plan.declared)
 
 
 def constraints(

@@ -107,6 +107,31 @@ def test_the_example_of_the_documentation(new_project: NewProject) -> None:
         assert other.tables()[table] == project.tables()[table]
 
 
+def test_a_late_batch_says_that_later_ones_have_not_counted_it(new_project: NewProject) -> None:
+    project = new_project(
+        """
+        {{ config(batch_by = 'd') }}
+        select d,
+          v  -- @not_null {after: 3, name: a}
+        from {{ source('raw', 't') }}
+        """,
+        "select * from values (1, null), (2, null), (3, null), (4, 1), (5, null) t(d, v)",
+    )
+    project.run(batches=["1"])
+    (early,) = project.run(batches=["3", "4", "5"]).models
+    assert early.notes == ()
+    (late,) = project.run(batches=["2"]).models
+    assert late.notes == (
+        "`after` counted the failing batches before 3 later batches without this run; count again"
+        " with --event-time-start '3'",
+    )
+    (again,) = project.run(event_time_start="3").models
+    assert again.notes == ()
+    found = {r["batch"]: (r["status"], r["message"]) for r in project.rows("dq_results")}
+    assert [found[b][0] for b in "12345"] == ["warn", "warn", "fail", "pass", "warn"]
+    assert found["3"][1].endswith("batch 3 in a row that fails (after: 3)")
+
+
 def test_by_segment_with_where_and_over_all_batches(new_project: NewProject) -> None:
     project = new_project(
         """
