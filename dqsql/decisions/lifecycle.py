@@ -46,6 +46,7 @@ def updated_findings(
     checks: Collection[str] | None = None,
     retired: Collection[str] = (),
     passed_after: Callable[[str, str], Sequence[str]] = lambda check_id, batch: (),
+    told_of: Callable[[str, Sequence[str]], Sequence[Row]] = lambda check_id, batches: (),
 ) -> list[Row] | None:
     """All findings of one model after some verdicts; None where they are as they were.
 
@@ -63,7 +64,10 @@ def updated_findings(
         passed_after: gives the batches after one on which a check passed in earlier runs, oldest
             first. A failure before such a batch is a finding of its own, which that batch resolves:
             the same as if all batches had been checked in order.
+        told_of: gives the verdicts (rows of dq_results) of a check on batches in earlier runs: what
+            is left to tell of a finding from which batches were taken.
     """
+    by_check = _by_check(results)
     rows = {row["finding_id"]: dict(row) for row in stored}
     before = {key: dict(row) for key, row in rows.items()}
     for row in rows.values():
@@ -71,7 +75,7 @@ def updated_findings(
             row.update(_resolved(now), reason=_GONE)
         elif row["resolved_at"] is None and set(row["batches"]).issubset(retired):
             row.update(_resolved(now), reason=_RETIRED)
-    for check_id, batches in _by_check(results).items():
+    for check_id, batches in by_check.items():
         passed = [b for b, verdicts in batches.items() if _is_pass(verdicts)]
         for batch in sorted(batches, key=batch_order):
             bad = [r for r in batches[batch] if r.status in FINDING_STATUSES]
@@ -85,6 +89,12 @@ def updated_findings(
                     opened.update(_resolved(now, end))
             elif batch in passed:
                 _resolve(rows, check_id, batch, now)
+    for key, row in rows.items():
+        if key not in before or not set(before[key]["batches"]).issubset(row["batches"]):
+            tested = by_check.get(row["check_id"], {})
+            rest = [b for b in row["batches"] if b not in tested]
+            found = [_told(r) for b in row["batches"] for r in tested.get(b, ())]
+            row.update(_telling(row, (*found, *told_of(row["check_id"], rest))))
     return list(rows.values()) if rows != before else None
 
 
@@ -206,11 +216,32 @@ def _extend(row: Row, batch: str, bad: Sequence[Result], now: dt.datetime) -> No
         row["notified_at"] = None
     row.update(_extent(batches), status=worst.value, last_seen_at=now)
     if batch == batches[-1]:
-        worst = worst_status(r.status for r in bad)
-        telling = [r for r in bad if r.status is worst]
-        first = next((r for r in telling if r.segment is None), telling[0])
-        where = "" if first.segment is None else f" (in {first.segment})"
-        row.update(message=f"{first.message}{where}", severity=first.severity.value)
+        row.update(_message([_told(r) for r in bad]))
+
+
+def _told(result: Result) -> Row:
+    """What a finding tells of a verdict, in the columns of dq_results."""
+    found: Row = {"batch": result.batch or "", "segment": result.segment, "message": result.message}
+    return {**found, "status": result.status.value, "severity": result.severity.value}
+
+
+def _telling(row: Row, verdicts: Iterable[Row]) -> Row:
+    """What a finding tells by the verdicts on its batches; nothing where none is known."""
+    bad = [v for v in verdicts if v["status"] in FINDING_STATUSES]
+    if not bad:
+        return {}
+    worst = worst_status(Status(v["status"]) for v in bad)
+    newest = [v for v in bad if v["batch"] == row["last_batch"]]
+    return {"status": worst.value, **(_message(newest) if newest else {})}
+
+
+def _message(bad: Sequence[Row]) -> Row:
+    """Message and severity of the worst of some verdicts on one batch."""
+    worst = worst_status(Status(v["status"]) for v in bad)
+    telling = [v for v in bad if v["status"] == worst]
+    first = next((v for v in telling if v["segment"] is None), telling[0])
+    where = "" if first["segment"] is None else f" (in {first['segment']})"
+    return {"message": f"{first['message']}{where}", "severity": first["severity"]}
 
 
 def _without(row: Row, batch: str, now: dt.datetime) -> None:

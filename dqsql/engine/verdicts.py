@@ -23,6 +23,7 @@ _Place = tuple[str, str, str | None]  # check, batch, segment
 _LOOKED_AT = 400
 _SUGGESTED, _NEAR = 5, 3
 _STATUS = ("check_id", "batch", "status")
+_TOLD = (*_STATUS, "segment", "severity", "message")
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,8 @@ def _finding_rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class StoredPasses:
-    """On which batches of a model checks passed in earlier runs; read once, when asked for.
+class StoredVerdicts:
+    """What checks said of batches of a model in earlier runs; read when asked for.
 
     `ledger` are all its batches, `tested` those of the run.
     """
@@ -192,6 +193,11 @@ class StoredPasses:
         """The batches after one on which a check passed, oldest first. Raises StorageError."""
         order = batch_order(batch)
         return [b for b in self._passed.get(check_id, ()) if batch_order(b) > order]
+
+    def of(self, check_id: str, batches: Sequence[str]) -> list[dict[str, Any]]:
+        """The verdicts of a check on batches, as rows. Raises StorageError."""
+        found = stored_rows(self.store, RESULTS, self.model, batches, columns=_TOLD)
+        return [row for row in found if row["check_id"] == check_id]
 
     @cached_property
     def _passed(self) -> dict[str, list[str]]:

@@ -35,7 +35,7 @@ from dqsql.engine.rows import Row, model_rows
 from dqsql.engine.storage import BatchPart
 from dqsql.engine.totals import CumulativeRun, meaning_notes, outdated_note, sound_batches
 from dqsql.engine.vanished import with_vanished
-from dqsql.engine.verdicts import StoredPasses
+from dqsql.engine.verdicts import StoredVerdicts
 from dqsql.errors import error_of
 from dqsql.model.batches import batch_order
 from dqsql.model.events import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
@@ -468,8 +468,8 @@ class ModelRun:
         )
 
     def _findings_after(self, results: Sequence[Result], batches: Sequence[str]) -> Sequence[Row]:
-        passes = StoredPasses(self.store, self.plan.model.name, self.ledger, batches)
-        about = (self.now, declared_ids(self.plan), self.retired, passes.after)
+        stored = StoredVerdicts(self.store, self.plan.model.name, self.ledger, batches)
+        about = (self.now, declared_ids(self.plan), self.retired, stored.after, stored.of)
         found = updated_findings(self.findings, results, *about) or ()
         readers = self.project.readers
         return with_impact(found, self.plan.model, readers, self._columns) if readers else found

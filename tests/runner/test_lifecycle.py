@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -142,6 +143,20 @@ def test_a_retry_ends_as_the_last_run_did_whichever_batch_that_was_about() -> No
     }
     assert flagged_last(ledger) == ("2025-03-01", "2025-03-03")
     assert flagged_last({}) == ()
+
+
+def test_a_repaired_batch_takes_its_status_and_message_along() -> None:
+    opened = rows([], [verdict("2025-03-01", Status.WARN), verdict("2025-03-02", Status.FAIL)])
+    assert [(r["status"], r["message"]) for r in opened] == [("fail", "2025-03-02 has nulls")]
+    stored = {"2025-03-01": {"status": "warn", "message": "one", "severity": "warn"}}
+
+    def told_of(check_id: str, batches: Sequence[str]) -> list[dict[str, Any]]:
+        return [{"batch": b, "segment": None, **stored[b]} for b in batches]
+
+    repaired = [verdict("2025-03-02", Status.PASS)]
+    (row,) = rows(opened, repaired, LATER, told_of=told_of)
+    assert (row["status"], row["message"], row["severity"]) == ("warn", "one", "warn")
+    assert row["batches"] == ["2025-03-01"]
 
 
 def test_the_same_verdicts_again_change_nothing_but_when_it_was_seen() -> None:
