@@ -326,7 +326,7 @@ def _no_data(
 
 
 def _no_numbers(column: str) -> str:
-    return f"the column {column} holds texts, none of which is a number; {_as_numbers(column)}"
+    return f"no value of {column}, a column of texts, is a number; {_as_numbers(column)}"
 
 
 def _as_numbers(column: str) -> str:

@@ -6,7 +6,18 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from dqsql.model.contract import Contract, ContractCheck, ContractColumn, is_logical, is_of_logical
+from sqlglot import exp
+
+from dqsql.dialect import parse_expression, quoted
+from dqsql.errors import SqlSyntaxError
+from dqsql.model.contract import (
+    ANY,
+    Contract,
+    ContractCheck,
+    ContractColumn,
+    is_logical,
+    is_of_logical,
+)
 from dqsql.model.project import Severity
 from dqsql.model.results import Status
 from dqsql.model.types import digits_of
@@ -87,6 +98,7 @@ def decide_schema(
 
 
 REMOVED, NARROWED, WIDENED = "removed", "narrowed", "widened"
+_NOT_UNIQUE = "no longer unique"
 _WIDTHS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 
@@ -209,14 +221,16 @@ def contract_changes(before: Contract, now: Contract) -> tuple[ContractChange, .
     old = {c.name.casefold(): c for c in before.columns}
     for column in now.columns:
         if column.name.casefold() in old:
-            found += _promises(old[column.name.casefold()], column)
+            found += _promises(before, old[column.name.casefold()], now, column)
+    was, is_now = _checks(before), _checks(now)
+    found += [ContractChange("no longer promised", True, text) for text in was - is_now]
+    found += [ContractChange("newly promised", False, text) for text in is_now - was]
     if [n.casefold() for n in before.key] != [n.casefold() for n in now.key]:
         text = f"{', '.join(before.key) or 'none'} -> {', '.join(now.key) or 'none'}"
         found.append(ContractChange("key", bool(before.key), text))
     if before.closed != now.closed:
         kind = "no longer closed" if before.closed else "now closed"
         found.append(ContractChange(kind, before.closed, "further columns"))
-    found += _checks("", _texts(before), _texts(now))
     return tuple(sorted(found, key=lambda c: not c.breaking))
 
 
@@ -224,11 +238,16 @@ def _types(contract: Contract) -> dict[str, str]:
     return {c.name: c.type for c in contract.columns}
 
 
-def _promises(before: ContractColumn, now: ContractColumn) -> list[ContractChange]:
+def _promises(
+    old: Contract, before: ContractColumn, new: Contract, now: ContractColumn
+) -> list[ContractChange]:
     found = []
+    # That a key is another one is told as such.
+    is_told = (before.key is None) != (now.key is None) and before.unique == now.unique
+    was_unique = old.is_unique(before)
     for is_there, was_there, gained, lost in (
-        (now.required, before.required, "now required", "now nullable"),
-        (now.unique, before.unique, "now unique", "no longer unique"),
+        (new.has_values(now), old.has_values(before), "now required", "now nullable"),
+        (was_unique if is_told else new.is_unique(now), was_unique, "now unique", _NOT_UNIQUE),
     ):
         if is_there != was_there:
             found.append(ContractChange(gained if is_there else lost, was_there, now.name))
@@ -238,28 +257,39 @@ def _promises(before: ContractColumn, now: ContractColumn) -> list[ContractChang
     ):
         text = f"{now.name} ({before.type} -> {now.type or 'any type'})"
         found.append(ContractChange("less typed", True, text))
-    return [*found, *_checks(f"{now.name}: ", _texts(before), _texts(now))]
+    return found
 
 
-def _texts(owner: Contract | ContractColumn) -> Counter[str]:
-    """The checks as an annotation writes them: with their settings, as often as they are there."""
-    return Counter(_with_settings(check) for check in owner.checks)
+def _checks(contract: Contract) -> Counter[str]:
+    """All rules but those of columns that are no more, as often as they are there."""
+    found = [_text(check, None) for check in contract.checks]
+    found += [_text(check, c.name) for c in contract.columns for check in c.checks]
+    return Counter(found)
 
 
-def _with_settings(check: ContractCheck) -> str:
+def _text(check: ContractCheck, column: str | None) -> str:
+    """A rule as an annotation writes it, with its settings; the same wherever it stands.
+
+    Behind the name of its column, where it does not say that itself.
+    """
+    text = check.expression if column is None else check.expression.replace("{c}", quoted(column))
+    about = "" if column is None else f"{column}: "
+    try:
+        tree = parse_expression(text)
+    except SqlSyntaxError:
+        return f"{about}{text}"
+    names = list(tree.find_all(exp.Column))
+    for name in names:
+        name.set("this", exp.to_identifier(name.name.lower()))
+    if column is not None and column.lower() in (name.name for name in names):
+        about = ""
     settings = dict(check.settings)
     if check.severity is not None and check.severity is not Severity.ERROR:
         settings["severity"] = check.severity.value
     shown = ", ".join(f"{name}: {value}" for name, value in sorted(settings.items()))
-    return f"{check.expression} {{{shown}}}" if shown else check.expression
-
-
-def _checks(about: str, before: Counter[str], now: Counter[str]) -> list[ContractChange]:
-    return [
-        *(ContractChange("no longer promised", True, f"{about}{t}") for t in before - now),
-        *(ContractChange("newly promised", False, f"{about}{t}") for t in now - before),
-    ]
+    text = tree.sql(dialect="spark", normalize_functions="lower")
+    return f"{about}{text} {{{shown}}}" if shown else f"{about}{text}"
 
 
 def _with_type(name: str, kind: str) -> str:
-    return f"{name} ({kind})" if kind else name
+    return f"{name} ({kind})" if kind not in ("", ANY) else name

@@ -432,6 +432,20 @@ def with_mark(text: str) -> str:
     return text if text.lstrip().startswith("@") else f"@{text.lstrip()}"
 
 
+def split_annotation(text: str) -> tuple[str, dict[str, Any]]:
+    """The expression of an annotation, with or without its `@`, and its settings as written.
+
+    Raises AnnotationProblem: its settings cannot be read.
+    """
+    text = text.strip().removeprefix("@")
+    brace = _split_settings(text)
+    if brace is None:
+        return text, {}
+    given = text[brace : _settings_end(text, brace, 0)]
+    _settings(given, brace)
+    return text[:brace].strip(), load_yaml(given)  # type: ignore[return-value]
+
+
 def read_annotations(
     texts: Sequence[object], known_names: Collection[str]
 ) -> tuple[Annotation, ...]:

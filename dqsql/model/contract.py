@@ -14,8 +14,10 @@ from dqsql.model.types import WHOLE_NUMBERS, is_number
 # Types of the Open Data Contract Standard that several types of Spark are.
 LOGICAL = frozenset(
     {"string", "date", "timestamp", "time", "number", "integer", "object", "array", "boolean"}
-    | {"map"}
+    | {"map", "any"}
 )
+# The logical type of a column of which only the name is promised.
+ANY = "<any>"
 _ALIASES = {
     "integer": "int",
     "long": "bigint",
@@ -48,7 +50,8 @@ _NESTED = re.compile(r"(array|map|struct)<.*>", re.DOTALL)
 class ContractCheck:
     """What a contract promises beyond types, as the expression of an annotation.
 
-    `settings` are those that stand behind it: `{"where": "x > 0", "mostly": 0.9}`.
+    `settings` are those that stand behind it: `{"where": "x > 0", "mostly": 0.9}`. `span` is its
+    place; None: that of the contract.
     """
 
     expression: str
@@ -56,6 +59,7 @@ class ContractCheck:
     severity: Severity | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     description: str | None = None
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class ContractColumn:
         unique: whether no value occurs twice.
         key: its place in the primary key, from 1; None: it is no part of it.
         checks: what else is promised of its values.
+        span: its place; None: that of the contract.
     """
 
     name: str
@@ -77,6 +82,7 @@ class ContractColumn:
     unique: bool = False
     key: int | None = None
     checks: tuple[ContractCheck, ...] = ()
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,14 @@ class Contract:
         """The columns of the primary key, in its order."""
         found = [(c.key, c.name) for c in self.columns if c.key is not None]
         return tuple(name for _, name in sorted(found))
+
+    def has_values(self, column: ContractColumn) -> bool:
+        """Whether each row has a value of the column, which is so of a key."""
+        return column.required or column.key is not None
+
+    def is_unique(self, column: ContractColumn) -> bool:
+        """Whether no value of the column occurs twice, which is so of a key alone."""
+        return column.unique or self.key == (column.name,)
 
 
 def spark_type(text: str) -> str | None:
@@ -155,6 +169,7 @@ def is_of_logical(kind: str, spark: str) -> bool:
         "object": nested in ("struct", "map") or spark == "variant",
         "map": nested == "map",
         "array": nested == "array",
+        "any": True,
     }
     return by_name.get(name, False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -340,6 +341,21 @@ class ModelResult:
         return sum(r.status in statuses for r in self.results)
 
     @property
+    def owed(self) -> list[str]:
+        """What is left of earlier runs, and makes this one end as if it had failed."""
+        found = []
+        if self.waiting:
+            found.append(
+                f"nobody has reviewed {', '.join(self.waiting)}, which an earlier run flagged:"
+                f" dqsql review list --select {shlex.quote(self.model)}"
+            )
+        if self.unfinished:
+            found.append(
+                f"not checked to the end, and without rows now: {', '.join(self.unfinished)}"
+            )
+        return found
+
+    @property
     def left_out(self) -> bool:
         """Whether the run ended before it came to the model."""
         return self.skipped in (CONNECTION_LOST, FAIL_FAST)
@@ -424,12 +440,7 @@ class RunResult:
     def _troubles(self) -> list[str]:
         """What is wrong with models as a whole, so that no verdict tells it."""
         lines = [f"{m.model}: {m.error}" for m in self.models if m.error is not None]
-        return lines + [
-            f"{m.model}: nobody has reviewed {', '.join(m.waiting)}, which an earlier run flagged:"
-            f" dqsql review list --select {m.model}"
-            for m in self.models
-            if m.waiting
-        ]
+        return lines + [f"{m.model}: {text}" for m in self.models for text in m.owed]
 
     def to_pandas(self) -> pandas.DataFrame:
         """All verdicts as a pandas DataFrame, one row each; `details` are left out."""

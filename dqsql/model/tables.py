@@ -352,9 +352,9 @@ FINDINGS = Table(
         time("acknowledged_at", "When somebody acknowledged it; null: nobody has."),
         time("muted_until", "Until when no messages are sent; null: not muted."),
         time("resolved_at", "When it was resolved; null: not resolved."),
-        text("resolved_batch", "First batch that passed again; null: resolved by a person."),
-        text("author", "Who acknowledged, muted or resolved it; `dqsql`: its check passed again."),
-        text("reason", "The reason that this person gave."),
+        text("resolved_batch", "First batch that passed again; null: it was resolved otherwise."),
+        text("author", "Who acknowledged, muted or resolved it; `dqsql`: a run resolved it."),
+        text("reason", "The reason that this person gave, or a run where no batch has passed."),
         time("notified_at", "When a message about its opening was sent; null: none was sent."),
         time(
             "resolution_notified_at",

@@ -23,33 +23,39 @@ from dqsql.report.run_results import run_results
 JUNIT = "junit.xml"
 # What XML 1.0 does not allow in a text.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# The case of what earlier runs have left.
+_OWED = "batches of earlier runs"
 _ELEMENTS = {"fail": "failure", "error": "error", "skipped": "skipped"}
 
 
 def junit_xml(result: RunResult, plans: Sequence[Plan] = ()) -> str:
     """Return the content of `junit.xml`. A warning is a passed case with its message as output."""
     root = ElementTree.Element("testsuites", name=_clean(result.project))
+    owed = {m.model: m.owed for m in result.models}
     suites: dict[str, list[Mapping[str, Any]]] = {m.model: [] for m in result.models}
     for entry in run_results(result, plans)["results"]:
         suites.setdefault(entry["adapter_response"]["dqsql"]["model"], []).append(entry)
     for model, entries in suites.items():
-        suite = ElementTree.SubElement(root, "testsuite", _counts(entries))
+        suite = ElementTree.SubElement(root, "testsuite", _counts(entries, owed.get(model, ())))
         suite.set("name", _clean(model))
         suite.set("timestamp", timestamp(result.started_at).removesuffix("Z"))
         for entry in entries:
             _case(suite, model, entry)
+        for text in owed.get(model, ()):
+            case = ElementTree.SubElement(suite, "testcase", name=_OWED, classname=_clean(model))
+            ElementTree.SubElement(case, "failure", message=_clean(text))
     _total(root, result)
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def _counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _counts(entries: Sequence[Mapping[str, Any]], owed: Sequence[str]) -> dict[str, str]:
     statuses = [e["status"] for e in entries]
     seconds = sum(e["execution_time"] for e in entries)
     return {
-        "tests": str(len(entries)),
-        "failures": str(statuses.count("fail")),
+        "tests": str(len(entries) + len(owed)),
+        "failures": str(statuses.count("fail") + len(owed)),
         "errors": str(statuses.count("error")),
         "skipped": str(statuses.count("skipped")),
         "time": f"{seconds:.3f}",
@@ -111,6 +117,8 @@ def finding_annotations(
     for model in result.models:
         if model.error is not None:
             yield from error_annotations(model.error, prefix)
+        for text in model.owed:
+            yield command("error", text, file=f"{prefix}{model.path}", line=1, title=model.model)
         for group in group_findings(model.results):
             check = places.get(group.check_id)
             file = check.span.file if check else model.path

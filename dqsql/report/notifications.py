@@ -41,7 +41,7 @@ class Notice:
     """A finding that somebody should hear of: `event` is `opened` or `resolved`.
 
     `place` is where its check was written, `file:line`; `url` its page in the report, if the
-    project says where that is.
+    project says where that is. `why` says why it is resolved where no batch has passed.
     """
 
     event: str
@@ -61,6 +61,7 @@ class Notice:
     impact: str = ""
     place: str = ""
     url: str = ""
+    why: str = ""
 
     @property
     def about(self) -> str:
@@ -86,7 +87,8 @@ class Notice:
             where = printable(f"{self.batches} batches, {self.first_batch} to {self.last_batch}")
         word = "RESOLVED" if self.event == "resolved" else self.status.upper().replace("_", " ")
         message = shorten(printable(self.message), _MAX_TEXT)
-        about = "" if self.event == "resolved" or not message else f": {message}"
+        told = printable(self.why) if self.event == "resolved" else message
+        about = f": {told}" if told else ""
         return f"{word} {printable(self.model)}: {printable(self.label)} ({where}){about}"
 
 
@@ -321,4 +323,5 @@ def notice_of(
         impact=row["impact"] or "",
         place=f"{check['file']}:{check['line']}" if check.get("file") else "",
         url=finding_url(report, row["finding_id"]),
+        why="" if row["resolved_batch"] is not None else row["reason"] or "",
     )

@@ -125,29 +125,36 @@ def _inputs(
     checked, *others = read
     checks = {c.id: c for c in plan.checks} if plan else {}
     named = [(d.namespace or namespace, d.name) for d in others]
-    first = {
-        "namespace": checked.namespace or namespace,
-        "name": checked.name,
-        "inputFacets": {
+    first: dict[str, Any] = {"namespace": checked.namespace or namespace, "name": checked.name}
+    if model.batches:
+        # Of what was not measured, nothing is known: it is not empty.
+        first["inputFacets"] = {
             "dataQualityMetrics": _metrics(model, checks),
             "dataQualityAssertions": {
                 "_producer": _PRODUCER,
                 "_schemaURL": _ASSERTIONS,
-                "assertions": [_assertion(v, checks.get(v.check_id)) for v in model.results],
+                "assertions": _assertions(model.results, checks),
             },
-        },
-    }
+        }
     rest = [n for n in dict.fromkeys(named) if n != (first["namespace"], first["name"])]
     return [first, *({"namespace": where, "name": name} for where, name in rest)]
 
 
-def _assertion(verdict: Result, check: Check | None) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "assertion": check.expression if check is not None else verdict.check_name,
-        "success": verdict.status in (Status.PASS, Status.SKIPPED),
-        "severity": verdict.severity.value,
-    }
-    return {**record, "column": verdict.column} if verdict.column else record
+def _assertions(verdicts: Iterable[Result], checks: Mapping[str, Check]) -> list[dict[str, Any]]:
+    """One assertion for each check: it holds if it does in all batches and segments."""
+    found: dict[str, dict[str, Any]] = {}
+    for verdict in verdicts:
+        check = checks.get(verdict.check_id)
+        record: dict[str, Any] = {
+            "assertion": check.expression if check is not None else verdict.check_name,
+            "success": True,
+            "severity": verdict.severity.value,
+        }
+        if verdict.column:
+            record["column"] = verdict.column
+        known = found.setdefault(verdict.check_id, record)
+        known["success"] &= verdict.status in (Status.PASS, Status.SKIPPED)
+    return list(found.values())
 
 
 def _metrics(model: ModelResult, checks: Mapping[str, Check]) -> dict[str, Any]:

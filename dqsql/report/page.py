@@ -242,8 +242,10 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
 
 def _message(row: Mapping[str, Any], newest: Result | None) -> str:
     """What was seen, and what was expected unless the check's name says it."""
-    text = observation(newest) if newest else printable(row["message"] or "")
-    return text.removesuffix(f", expected {printable(row['check_name'])}")
+    if newest is None:
+        return printable(row["message"] or "")
+    text = observation(newest).removesuffix(f", expected {printable(row['check_name'])}")
+    return text if newest.segment is None else f"{text} (in {printable(newest.segment)})"
 
 
 def causes_of(groups: Iterable[BatchFinding]) -> dict[str, Result]:

@@ -1,9 +1,10 @@
--- How often each check found something, and how often its verdict changed (flakiness).
+-- How often each check in force found something, and how often its verdict changed (flakiness).
 with verdicts as (
     select
         r.check_id, r.model, r.column_name, r.check_name, r.batch, b.batch_start,
         max(case when r.status = 'pass' then 0 else 1 end) as bad
     from dq_results as r
+    inner join dq_checks as c on c.check_id = r.check_id and c.valid_to is null
     left join dq_batches as b on b.model = r.model and b.batch = r.batch
     where r.status <> 'skipped'
     group by r.check_id, r.model, r.column_name, r.check_name, r.batch, b.batch_start

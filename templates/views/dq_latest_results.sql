@@ -1,10 +1,10 @@
--- The newest verdict of each check and segment, with its owner.
+-- The verdicts of each check on its newest batch, with its owner; of checks that are in force.
 with ranked as (
     select
         r.*,
         b.batch_start,
-        row_number() over (
-            partition by r.check_id, r.segment order by b.batch_start desc nulls last, r.batch desc
+        rank() over (
+            partition by r.check_id order by b.batch_start desc nulls last, r.batch desc
         ) as place
     from dq_results as r
     left join dq_batches as b on b.model = r.model and b.batch = r.batch
@@ -14,5 +14,5 @@ select
     r.severity, r.observed, r.lower_bound, r.upper_bound, r.message, r.evaluated_at,
     c.owner, c.file, c.line, c.tags
 from ranked as r
-left join dq_checks as c on c.check_id = r.check_id and c.valid_to is null
+inner join dq_checks as c on c.check_id = r.check_id and c.valid_to is null
 where r.place = 1

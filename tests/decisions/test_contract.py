@@ -6,7 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from dqsql.decisions.contract import change_of_type, contract_changes, decide_columns
+from dqsql.decisions.contract import (
+    change_of_type,
+    column_changes,
+    contract_changes,
+    decide_columns,
+)
 from dqsql.model.contract import (
     ColumnListError,
     Contract,
@@ -156,3 +161,27 @@ def test_a_weaker_promise_is_one_that_breaks() -> None:
         (contract(rule("x < 0"), rule("x > 9"), kind="<number>"), "less typed"),
     ):
         assert [c.kind for c in contract_changes(old, new) if c.breaking] == [kind]
+
+
+def test_the_same_rules_in_other_places_and_words_are_no_change() -> None:
+    counted = "expect(coalesce(duplicate_count(`a`, `B`), 0) < 10)"
+    rule = ContractCheck("expect(count_if({c} is null) < 1)")
+    old = Contract(
+        "t",
+        (ContractColumn("a", required=True, key=1), ContractColumn("b", checks=(rule,))),
+        (ContractCheck(counted),),
+    )
+    written = ContractCheck("expect(count_if(`b` IS NULL) < 1)")
+    new = Contract(
+        "t",
+        (ContractColumn("a", key=1, checks=(ContractCheck(counted.lower()),)), ContractColumn("b")),
+        (written,),
+    )
+    assert contract_changes(old, new) == ()
+
+
+def test_a_column_of_any_type_is_promised_all_the_same() -> None:
+    promised = {"a": "int", "b": "<any>"}
+    (gone,) = column_changes(promised, {"a": "int"}, closed=True)
+    assert (gone.kind, gone.breaking, gone.text) == ("removed", True, "b")
+    assert column_changes(promised, {"a": "int", "b": "array<string>"}, closed=True) == []

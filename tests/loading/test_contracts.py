@@ -55,6 +55,26 @@ assert registry.all_kinds()
             "expect(MAX(`x`) = 5)",
         ),
         ({"type": "custom", "engine": "dqsql", "implementation": "@avh"}, "avh"),
+        (
+            {"metric": "nullValues", "mustBeGreaterThan": 0, "mustBeLessThan": "12345678"},
+            "expect(count_if({c} is null) > 0 and count_if({c} is null) < 12345678)",
+        ),
+        (
+            {"metric": "rowCount", "mustBeGreaterThan": 0, "mustBeLessThan": 9},
+            "expect(count(*) > 0 and count(*) < 9)",
+        ),
+        (
+            {"metric": "invalidValues", "arguments": {"validValues": ["a"]}, "mustBe": 0},
+            "accepted_values('a')",
+        ),
+        (
+            {
+                "metric": "invalidValues",
+                "arguments": {"validValues": ["a"], "pattern": "b"},
+                "mustBe": 0,
+            },
+            "expect(count_if({c} not in ('a') or not {c} rlike 'b') = 0)",
+        ),
     ],
 )
 def test_rules(rule: dict[str, Any], expression: str) -> None:
@@ -109,13 +129,77 @@ def test_settings_of_a_rule_for_dqsql_are_its_custom_properties() -> None:
 
 def test_options_of_logical_types() -> None:
     options = {"minLength": 11, "pattern": "ACC[0-9]{8}", "exclusiveMaximum": "2021-01-01"}
-    found = value_checks(options, [{"value": "a"}, {"value": 3}], "date")
+    data = {"logicalType": "date", "enum": [{"value": "a"}, {"value": 3}]}
+    found = value_checks(options, data)
     assert [c.expression for c in found] == [
         "satisfies({c} is null or {c} < date '2021-01-01')",
         "satisfies({c} is null or length({c}) >= 11)",
         "matches('ACC[0-9]{8}')",
         "accepted_values('a', 3)",
     ]
+
+
+def test_bounds_before_version_3_1_are_exclusive_by_a_second_option() -> None:
+    options = {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}
+    more = {"multipleOf": 5, "uniqueItems": True}
+    found = value_checks({**options, **more}, {"logicalType": "integer"})
+    assert [c.expression.removeprefix("satisfies({c} is null or ") for c in found] == [
+        "{c} <= 9)",
+        "{c} > 0)",
+        "size(array_distinct({c})) = size({c}))",
+        "{c} % 5 = 0)",
+    ]
+    with pytest.raises(Unfit, match=r"multipleOf 0\.1: only whole numbers"):
+        value_checks({"multipleOf": 0.1}, {"logicalType": "number"})
+
+
+def test_settings_in_braces_of_a_rule_for_dqsql() -> None:
+    text = "@row_count < 3 {severity: warn, name: few}"
+    rule = {"type": "custom", "engine": "dqsql", "implementation": text}
+    found = rule_of(rule, None)
+    assert (found.expression, found.settings) == (
+        "row_count < 3",
+        {"severity": "warn", "name": "few"},
+    )
+    with pytest.raises(Unfit, match="sevrity"):
+        rule_of({**rule, "implementation": "@row_count < 3 {sevrity: warn}"}, None)
+
+
+def test_what_a_contract_says_and_dqsql_does_not_check(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        """\
+apiVersion: v3.1.0
+kind: DataContract
+slaProperties: [{property: latency, value: 4, unit: d}]
+schema:
+  - name: a
+    properties:
+      - name: g
+        physicalType: GEOGRAPHY
+      - name: mail
+        logicalType: string
+        logicalTypeOptions: {format: email, minLength: 3}
+        quality:
+          - {metric: nullValues, mustBe: 0}
+      - name: deep
+        logicalType: object
+        properties: [{name: inner, required: true}]
+      - name: plain
+        logicalType: array
+        items: {logicalType: string}
+"""
+    )
+    contract = read_odcs(file, "c.yaml")
+    assert contract.left == (
+        "g: 'GEOGRAPHY' is no type of Spark, so that any type passes",
+        "mail: the option format of logicalTypeOptions",
+        "deep: what is said of its fields",
+        "slaProperties: say @freshness or @late in the check model",
+    )
+    mail = contract.columns[1]
+    lines = [mail.span, *(c.span for c in mail.checks)]
+    assert [None if span is None else span.line for span in lines] == [9, None, 13]
 
 
 def test_objects_of_a_file(tmp_path: Path) -> None:

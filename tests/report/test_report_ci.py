@@ -55,6 +55,40 @@ def test_github_commands_point_at_files(run: RunResult) -> None:
     assert "no such table" in lines[-1]
 
 
+def test_what_earlier_runs_have_left_is_told_where_a_run_fails_by_it(
+    make_model: MakeModel, make_run: MakeRun
+) -> None:
+    left = make_model(model="my orders", waiting=("a",), unfinished=("b",), skipped="nothing new")
+    run = make_run(left)
+    assert run.exit_code == 1
+    (suite,) = ElementTree.fromstring(junit_xml(run))
+    assert (suite.attrib["tests"], suite.attrib["failures"]) == ("2", "2")
+    told = [f.attrib["message"] for f in suite.iter("failure")]
+    assert told == [
+        "nobody has reviewed a, which an earlier run flagged:"
+        " dqsql review list --select 'my orders'",
+        "not checked to the end, and without rows now: b",
+    ]
+    lines = list(finding_annotations(run, ()))
+    assert [line.startswith("::error file=") for line in lines] == [True, True]
+    # Nothing was measured of it.
+    (event,) = events(run, (), "lake")
+    assert "inputFacets" not in event["inputs"][0]
+
+
+def test_an_assertion_of_lineage_is_about_all_batches_and_segments(
+    make_result: MakeResult, make_model: MakeModel, make_run: MakeRun
+) -> None:
+    verdicts = [
+        make_result("a"),
+        make_result("a", segment="s=1", status=Status.FAIL),
+        make_result("b"),
+    ]
+    (event,) = events(make_run(make_model(*verdicts)), (), "lake")
+    assertions = event["inputs"][0]["inputFacets"]["dataQualityAssertions"]["assertions"]
+    assert [a["success"] for a in assertions] == [False]
+
+
 def test_github_commands_of_errors() -> None:
     errors = [QueryError(f"a\nb {n}%", span=Span("m.sql", n, 1), hint="c") for n in (3, 4)]
     assert list(error_annotations(ErrorGroup(errors))) == [

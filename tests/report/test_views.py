@@ -99,6 +99,8 @@ def stored() -> dict[Table, list[dict[str, Any]]]:
         "author": "ann",
         "at": NOW,
     }
+    # A check that the model no longer has.
+    rows.append({**rows[0], "check_id": "orders.x.gone", "check_name": "gone", "status": "fail"})
     before = {**rows[0], "run_id": "run-0", "status": "fail", "message": "was off"}
     metric = {"model": "orders", "batch": "2025-01-06", "metric": "mean", "value": 80.0}
     return {

@@ -406,7 +406,7 @@ from {{ source('raw', 't') }}
     project = new_project(model, "select 'abc' as x, cast(null as string) as empty from range(3)")
     found = {(r.column, r.check_name): (r.status.value, r.message) for r in project.run().results}
     numbers = "make numbers of x in the SELECT, or check its texts (@min_length, @matches)"
-    texts = f"the column x holds texts, none of which is a number; {numbers}"
+    texts = f"no value of x, a column of texts, is a number; {numbers}"
     assert found == {
         ("x", "mean > 1"): ("no_data", f"mean(x) is null: {texts}"),
         ("x", "sum > 1"): (

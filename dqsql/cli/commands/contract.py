@@ -95,5 +95,6 @@ def diff(session: Session, *, before: Path, now: Path, name: str | None) -> int:
             word = "BREAKING" if change.breaking else "compatible"
             session.say(printable(f"{word} {each}: {change.kind} {change.text}"))
     total = sum(map(len, found.values()))
-    session.say(f"{plural(total, 'change')}, {broken} of them breaking." if total else "No change.")
+    of_them = "it is" if total == broken == 1 else f"{broken} of them"
+    session.say(f"{plural(total, 'change')}, {of_them} breaking." if total else "No change.")
     return int(broken > 0)

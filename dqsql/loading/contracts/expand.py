@@ -9,9 +9,11 @@ from typing import Any
 
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, DqsqlError, Span, nearest
+from dqsql.loading.annotations import AnnotationProblem, split_annotation
 from dqsql.loading.contracts.odcs import contract_file
 from dqsql.loading.settings import read_check_settings
 from dqsql.model.contract import (
+    ANY,
     Contract,
     ContractCheck,
     ContractColumn,
@@ -118,7 +120,11 @@ def _texts(given: Any, span: Span) -> tuple[ContractCheck, ...]:
     texts = [given] if isinstance(given, str) else list(given or ())
     if not all(isinstance(t, str) for t in texts):
         raise ConfigError("'checks' of a contract must be a list of annotations", span=span)
-    return tuple(ContractCheck(t.strip().removeprefix("@")) for t in texts)
+    try:
+        found = [split_annotation(t) for t in texts]
+    except AnnotationProblem as problem:
+        raise ConfigError(problem.message, span=span, hint=problem.hint) from problem
+    return tuple(ContractCheck(text, settings=settings) for text, settings in found)
 
 
 def _refuse_unknown(
@@ -136,7 +142,7 @@ def contract_annotations(contract: Contract, model: CheckModel) -> Iterator[Anno
     What is said of a column that the SELECT does not have is left out: the check of the columns
     tells that it is missing.
     """
-    types = {c.name: c.type for c in contract.columns if c.type}
+    types = {c.name: c.type or ANY for c in contract.columns}
     if types:
         closed = ", closed => true" if contract.closed else ""
         text = column_list_text(types).replace("\\", "\\\\").replace("'", "\\'")
@@ -147,7 +153,8 @@ def contract_annotations(contract: Contract, model: CheckModel) -> Iterator[Anno
         if known is not None and column.name.lower() not in known:
             continue
         for check in _of_column(column, contract):
-            yield _annotation(check, contract, column.name)
+            placed = replace(check, span=check.span or column.span)
+            yield _annotation(placed, contract, column.name)
     key = contract.key
     if len(key) > 1:
         listed = ", ".join(quoted(k) for k in key)
@@ -157,10 +164,9 @@ def contract_annotations(contract: Contract, model: CheckModel) -> Iterator[Anno
 
 
 def _of_column(column: ContractColumn, contract: Contract) -> Iterator[ContractCheck]:
-    is_key = contract.key == (column.name,)
-    if column.required or is_key:
+    if column.required or contract.key == (column.name,):
         yield ContractCheck("not_null")
-    if column.unique or is_key:
+    if contract.is_unique(column):
         yield ContractCheck("unique")
     yield from column.checks
 
@@ -169,11 +175,13 @@ def _annotation(check: ContractCheck, contract: Contract, column: str | None) ->
     expression = check.expression
     if column is not None:
         expression = expression.replace("{c}", quoted(column))
+    own = read_check_settings(check.settings)
     settings = replace(
-        read_check_settings(check.settings),
-        severity=check.severity,
-        name=check.name,
-        tags=(CONTRACT_TAG,),
-        description=check.description,
+        own,
+        severity=check.severity or own.severity,
+        name=check.name or own.name,
+        tags=(*own.tags, CONTRACT_TAG),
+        description=check.description or own.description,
     )
-    return Annotation(expression, settings, replace(contract.span, text=expression), column)
+    span = replace(check.span or contract.span, text=expression)
+    return Annotation(expression, settings, span, column)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span, nearest
+from dqsql.loading.annotations import AnnotationProblem, split_annotation
 from dqsql.loading.documents import Document, KeyPath, read_document
 from dqsql.loading.settings import check_words, monitor_options, read_check_settings
 from dqsql.model.contract import LOGICAL, Contract, ContractCheck, ContractColumn, spark_type
@@ -21,6 +22,7 @@ from dqsql.model.settings import SettingProblem
 from dqsql.model.wording import scalar_text
 
 _VERSIONS = "v3."
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _Settings = Mapping[str, Any]
 # In custom properties of an object: whether further columns break the contract.
 _CLOSED = "dqsql.closed"
@@ -89,7 +91,9 @@ class _Object:
             self.data.get("properties"), *self.keys, "properties", what="'properties'"
         )
         columns = tuple(self._column(p, i) for i, p in enumerate(given))
-        checks = tuple(self._rules(self.data, None))
+        checks = tuple(self._rules(self.data, None, self.keys))
+        if self.document.data.get("slaProperties"):
+            self.left.append("slaProperties: say @freshness or @late in the check model")
         return Contract(
             name=str(self.data.get("physicalName") or self.data.get("name") or ""),
             columns=columns,
@@ -112,44 +116,79 @@ class _Object:
             )
         position = data.get("primaryKeyPosition")
         key = position if isinstance(position, int) and position > 0 else index + 1
-        options = data.get("logicalTypeOptions")
+        place = (*self.keys, "properties", index)
         checks: list[ContractCheck] = []
         try:
-            logical = str(data.get("logicalType") or "")
-            given = options if isinstance(options, dict) else {}
-            checks += value_checks(given, data.get("enum"), logical)
+            checks += value_checks(_mapping(data.get("logicalTypeOptions")), data)
         except Unfit as reason:
             self.left.append(f"{name}: {reason}")
+        self.left += [f"{name}: {text}" for text in _unread(data)]
         return ContractColumn(
             name=name,
-            type=self._type(data),
+            type=_type(data),
             required=data.get("required") is True,
             unique=data.get("unique") is True,
             key=key if data.get("primaryKey") is True else None,
-            checks=(*checks, *self._rules(data, name)),
+            checks=(*checks, *self._rules(data, name, place)),
+            span=self.document.span(*place),
         )
 
-    def _type(self, data: Mapping[str, Any]) -> str:
-        """Spark's type where the physical one is one, else the logical type."""
-        found = spark_type(str(data.get("physicalType") or ""))
-        if found is not None:
-            return found
-        logical = str(data.get("logicalType") or "")
-        return f"<{logical}>" if logical in LOGICAL else ""
-
-    def _rules(self, data: Mapping[str, Any], column: str | None) -> list[ContractCheck]:
+    def _rules(
+        self, data: Mapping[str, Any], column: str | None, keys: KeyPath
+    ) -> Iterator[ContractCheck]:
         given = data.get("quality")
-        found = []
-        for rule in given if isinstance(given, list) else []:
+        for index, rule in enumerate(given if isinstance(given, list) else ()):
             if not isinstance(rule, dict):
                 continue
             try:
-                found.append(rule_of(rule, column))
+                found = rule_of(rule, column)
+                yield replace(found, span=self.document.span(*keys, "quality", index))
             except Unfit as reason:
                 title = rule.get("name") or rule.get("description") or rule.get("metric") or "rule"
                 where = f"{column}: " if column else ""
                 self.left.append(f"{where}{title}: {reason}")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _type(data: Mapping[str, Any]) -> str:
+    """Spark's type where the physical one is one, else the logical type."""
+    found = spark_type(str(data.get("physicalType") or ""))
+    if found is not None:
         return found
+    logical = str(data.get("logicalType") or "")
+    return f"<{logical}>" if logical in LOGICAL else ""
+
+
+def _unread(data: Mapping[str, Any]) -> Iterator[str]:
+    """What a property says that is not checked."""
+    if not _type(data) and (physical := data.get("physicalType")):
+        yield f"{physical!r} is no type of Spark, so that any type passes"
+    # The format of numbers and times says how they are written elsewhere.
+    ignored = () if data.get("logicalType") == "string" else ("format",)
+    known = (*_BOUNDS, "pattern", "uniqueItems", "multipleOf", *_DESCRIBING, *ignored)
+    for option in _mapping(data.get("logicalTypeOptions")):
+        if option not in known:
+            yield f"the option {option} of logicalTypeOptions"
+    for nested in ("properties", "items"):
+        if _promises(data.get(nested)):
+            yield f"what is said of its {'fields' if nested == 'properties' else nested}"
+
+
+def _promises(nested: Any) -> bool:
+    """Whether fields or items have more than names and types."""
+    entries = nested if isinstance(nested, list) else [nested]
+    return any(
+        isinstance(e, dict)
+        and (
+            any(e.get(k) for k in ("required", "unique", "quality", "logicalTypeOptions", "enum"))
+            or _promises(e.get("properties"))
+            or _promises(e.get("items"))
+        )
+        for e in entries
+    )
 
 
 def contract_file(root: Path, setting: str, span: Span) -> Contract:
@@ -188,6 +227,10 @@ _BOUNDS = {
     "minItems": "size({c}) >= {v}",
     "maxItems": "size({c}) <= {v}",
 }
+_STRICT = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+_STRICTER = {inclusive: strict for strict, inclusive in _STRICT.items()}
+# Options that describe a type without promising anything of values.
+_DESCRIBING = ("timezone", "defaultTimezone", "description")
 _SOFT = ("warn", "info", "low", "minor")
 
 
@@ -195,17 +238,30 @@ class Unfit(Exception):
     """A rule that dqsql does not check; the text says why."""
 
 
-def value_checks(options: Mapping[str, Any], enum: Any, logical: str) -> list[ContractCheck]:
+def value_checks(options: Mapping[str, Any], data: Mapping[str, Any]) -> list[ContractCheck]:
     """What the options of a logical type and an enumeration say of the values of a column.
 
-    `{c}` in an expression stands for the column. Raises Unfit.
+    `data` is the property. `{c}` in an expression stands for the column. Raises Unfit.
     """
+    logical, enum = str(data.get("logicalType") or ""), data.get("enum")
     found = []
     for name, text in _BOUNDS.items():
-        if name in options and not isinstance(options[name], bool):
-            value = _bound(options[name], logical)
-            condition = text.format(c="{c}", v=value)
+        given = options.get(name)
+        if given is True and name in _STRICT:
+            # Before version 3.1 it says of the other bound that it is exclusive.
+            given = options.get(_STRICT[name])
+        elif name in _STRICT.values() and options.get(_STRICTER[name]) is True:
+            continue
+        if given is not None and not isinstance(given, bool):
+            condition = text.format(c="{c}", v=_bound(given, logical))
             found.append(ContractCheck(f"satisfies({{c}} is null or {condition})"))
+    if options.get("uniqueItems") is True:
+        unique = "size(array_distinct({c})) = size({c})"
+        found.append(ContractCheck(f"satisfies({{c}} is null or {unique})"))
+    if (step := options.get("multipleOf")) is not None:
+        if not isinstance(step, int) or step <= 0:
+            raise Unfit(f"multipleOf {step}: only whole numbers are checked")
+        found.append(ContractCheck(f"satisfies({{c}} is null or {{c}} % {step} = 0)"))
     if "pattern" in options:
         found.append(ContractCheck(f"matches({_literal(str(options['pattern']))})"))
     if isinstance(enum, list) and enum:
@@ -237,12 +293,14 @@ def rule_of(rule: Mapping[str, Any], column: str | None) -> ContractCheck:
 
 def _of_library(rule: Mapping[str, Any], column: str | None) -> str:
     metric = str(rule.get("metric") or rule.get("rule") or "")
-    given = rule.get("arguments")
-    arguments: Mapping[str, Any] = given if isinstance(given, dict) else {}
+    arguments = _mapping(rule.get("arguments"))
     # An example of the standard has it one level too high.
     pattern = arguments.get("pattern") or rule.get("pattern")
     if metric == "rowCount":
-        return f"row_count {_comparison(rule)}"
+        conditions = _conditions(rule)
+        if len(conditions) == 1:
+            return f"row_count {conditions[0]}"
+        return f"expect({_all(conditions, 'count(*)')})"
     if metric == "duplicateValues":
         names = arguments.get("properties")
         listed = ", ".join(quoted(str(n)) for n in names) if isinstance(names, list) else ""
@@ -259,12 +317,18 @@ def _of_library(rule: Mapping[str, Any], column: str | None) -> str:
         inside = f" or {{c}} in ({_listed(texts)})" if texts else ""
         return _share(f"count_if({{c}} is null{inside})", rule)
     if metric == "invalidValues":
-        valid = arguments.get("validValues")
-        if isinstance(valid, list) and valid:
-            return _share(f"count_if({{c}} not in ({_listed(valid)}))", rule)
+        given = arguments.get("validValues")
+        valid: list[Any] = given if isinstance(given, list) else []
+        wrong = []
+        if valid:
+            wrong.append(f"{{c}} not in ({_listed(valid)})")
         if pattern:
-            return _share(f"count_if(not {{c}} rlike {_literal(str(pattern))})", rule)
-        raise Unfit("invalidValues has neither validValues nor pattern")
+            wrong.append(f"not {{c}} rlike {_literal(str(pattern))}")
+        if not wrong:
+            raise Unfit("invalidValues has neither validValues nor pattern")
+        if not pattern and _conditions(rule) == ["= 0"]:
+            return f"accepted_values({_listed(valid)})"
+        return _share(f"count_if({' or '.join(wrong)})", rule)
     raise Unfit(f"the metric {metric!r} is not in the standard")
 
 
@@ -272,18 +336,23 @@ def _share(count: str, rule: Mapping[str, Any]) -> str:
     """A number of rows, or their share in percent, compared."""
     if str(rule.get("unit") or "rows").lower() in ("percent", "%"):
         count = f"{count} * 100.0 / nullif(count(*), 0)"
-    return f"expect({count} {_comparison(rule)})"
+    return f"expect({_all(_conditions(rule), count)})"
 
 
-def _comparison(rule: Mapping[str, Any]) -> str:
-    for name, text in _OPERATORS.items():
-        if name in rule:
-            return text.format(_number(rule[name]))
+def _all(conditions: Sequence[str], subject: str) -> str:
+    return " and ".join(f"{subject} {condition}" for condition in conditions)
+
+
+def _conditions(rule: Mapping[str, Any]) -> list[str]:
+    """What a rule demands of its metric: all of it. Raises Unfit: nothing."""
+    found = [text.format(_number(rule[name])) for name, text in _OPERATORS.items() if name in rule]
     for name, word in (("mustBeBetween", "between"), ("mustNotBeBetween", "not between")):
         ends = rule.get(name)
         if isinstance(ends, list) and len(ends) == 2:
-            return f"{word} {_number(ends[0])} and {_number(ends[1])}"
-    raise Unfit("it has no condition (mustBe, mustBeLessThan ..)")
+            found.append(f"{word} {_number(ends[0])} and {_number(ends[1])}")
+    if not found:
+        raise Unfit("it has no condition (mustBe, mustBeLessThan ..)")
+    return found
 
 
 def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Settings]:
@@ -311,14 +380,17 @@ def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Settings
     where = tree.args.get("where")
     condition = None if where is None else where.this.sql(dialect=_DIALECT)
     settings = {} if condition is None else {"where": condition}
-    return f"expect({projection.sql(dialect=_DIALECT)} {_comparison(rule)})", settings
+    return f"expect({_all(_conditions(rule), projection.sql(dialect=_DIALECT))})", settings
 
 
 def _of_engine(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Settings]:
     """An annotation of dqsql's own, as an export writes it; its settings are custom properties."""
     if str(rule.get("engine") or "").lower() != _ENGINE:
         raise Unfit(f"it is for {rule.get('engine') or 'another tool'}")
-    text = str(rule.get("implementation") or "").strip().removeprefix("@")
+    try:
+        text, written = split_annotation(str(rule.get("implementation") or ""))
+    except AnnotationProblem as problem:
+        raise Unfit(problem.message) from None
     if not text:
         raise Unfit("it has no implementation")
     given = rule.get("customProperties")
@@ -326,6 +398,7 @@ def _of_engine(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Setti
     # Other tools have properties of their own.
     known = check_words() | monitor_options()
     settings = {e["property"]: e.get("value") for e in entries if e.get("property") in known}
+    settings |= written
     try:
         read_check_settings(settings)
     except SettingProblem as problem:
@@ -343,12 +416,10 @@ def _bound(value: Any, logical: str) -> str:
 
 
 def _number(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        try:
-            return f"{float(str(value)):g}"
-        except ValueError:
-            raise Unfit(f"{value!r} is not a number") from None
-    return str(value)
+    text = str(value).strip()
+    if isinstance(value, bool) or not _NUMBER.fullmatch(text):
+        raise Unfit(f"{value!r} is not a number")
+    return text
 
 
 def _listed(values: Sequence[Any]) -> str:

@@ -375,7 +375,9 @@ def contract_of(node: Node, span: Span, *, always: bool = False) -> Contract | N
         return None
     left: list[str] = []
     key = _model_key(node)
-    columns = tuple(_contract_column(name, data, key, left) for name, data in node.columns.items())
+    described = (_contract_column(name, data, key, left) for name, data in node.columns.items())
+    # Beyond what dbt enforces, a column that is only described is not promised.
+    columns = tuple(c for c in described if enforced or c != ContractColumn(c.name))
     checks = tuple(_model_checks(node, left))
     return Contract(
         name=node.name,
