@@ -139,7 +139,8 @@ def decide_novelty(
     Args:
         features: the F metrics, in the order of the columns of `history`.
         history: K x F metrics of accepted batches, oldest first, without the batch under test;
-            NaN (or infinite, or beyond `magnitudes.LARGEST`) where a batch has no value.
+            NaN (or infinite, or beyond `magnitudes.LARGEST`) where a batch has no value. A batch
+            without any is one that is left out: it takes its time, and no more.
         new: F metrics of the batch under test.
         config: settings; the defaults if None.
         times: K + 1 local times (datetime64), the last of the batch under test; None if batches
@@ -156,18 +157,19 @@ def decide_novelty(
     clock = None if times is None else np.asarray(times, dtype="datetime64[us]")
     if clock is not None and clock.shape != (len(past) + 1,):
         raise DecisionError(f"{len(past)} batches and one need as many times, not {clock.shape}")
-    if config.window:
-        past = past[-config.window :]
-        clock = None if clock is None else clock[-config.window - 1 :]
+    counted: npt.NDArray[np.bool_] = np.any(usable(past), axis=1)
+    if config.window and counted.sum() > config.window:
+        start = int(np.flatnonzero(counted)[-config.window])
+        past, counted = past[start:], counted[start:]
+        clock = None if clock is None else clock[start:]
+    size = int(counted.sum())
     if not np.isfinite(values).any() and not np.isinf(values).any():
-        return _undecided(
-            "no_value", "none of the metrics could be measured for this batch", len(past)
-        )
+        return _undecided("no_value", "none of the metrics could be measured for this batch", size)
     known = usable(past)
-    compared = known.sum(axis=0) > len(past) / 2
-    if len(past) < config.min_history or not compared.any():
-        why = f"{len(past)} accepted batches, {config.min_history} are needed"
-        return _undecided("too_little_history", why, len(past))
+    compared = known.sum(axis=0) > size / 2
+    if size < config.min_history or not compared.any():
+        why = f"{size} accepted batches, {config.min_history} are needed"
+        return _undecided("too_little_history", why, size)
     chosen = [feature for feature, use in zip(features, compared, strict=True) if use]
     center = median_of(np.where(known, past, np.nan)[:, compared].T)
     training = np.where(known[:, compared], past[:, compared], center)
@@ -178,12 +180,12 @@ def decide_novelty(
     # A distance that no double can hold is infinite, which is what it should be.
     with np.errstate(over="ignore"):
         if config.keeps_rate:
-            scored = _at_rate(chosen, training, tested, clock, config)
+            scored = _at_rate(chosen, training, tested, counted, clock, config)
         else:
-            scored = _score(training, tested, config)
+            scored = _score(training[counted], tested, config)
         # Told as they are, also where they are larger than can be squared.
         shown = np.asarray(new, dtype=float)[compared]
-        return _decision(chosen, training, shown, scored, ignored, config)
+        return _decision(chosen, training[counted], shown, scored, ignored, config)
 
 
 def _score(training: FloatArray, tested: FloatArray, config: NoveltyConfig) -> _Scored:
@@ -199,14 +201,17 @@ def _at_rate(
     features: Sequence[Feature],
     training: FloatArray,
     tested: FloatArray,
+    counted: npt.NDArray[np.bool_],
     times: npt.NDArray[np.datetime64] | None,
     config: NoveltyConfig,
 ) -> _Scored:
-    """Distances are decimal logarithms of p-values."""
+    """Distances are decimal logarithms of p-values. Batches that are not `counted` are gaps."""
     slots = {} if times is None else seasons_at(times, len(features))
     names = {name: i for i, name in enumerate(dict.fromkeys(f.column for f in features))}
     columns = np.array([names[f.column] for f in features])
-    found = surprise(training, tested, resolution(features, training), slots, columns)
+    floor = resolution(features, training[counted])
+    gapped = np.where(counted[:, None], training, np.nan)
+    found = surprise(gapped, tested, floor, slots, columns)
     parts = -np.log10(found.alone)
     whole = -np.log10(found.p_value)
     if np.isinf(tested).any():

@@ -66,7 +66,7 @@ def surprise(
     """How surprising a batch is after others.
 
     Args:
-        training: K x F metrics, oldest first.
+        training: K x F metrics, oldest first; a row of NaN is a batch that is left out.
         tested: F; may be infinite.
         floor: F, > 0: smaller misses are none.
         slots: seasons, each F x (K + 1).
@@ -89,7 +89,8 @@ def surprise(
     tails = fit_tails(past.T, floors / sizes, pooled=True)
     away = np.minimum(np.abs(left), LARGEST)
     each = _precedented(2 * tails.beyond(away, left > 0), past, left)
-    each = np.maximum(each, _exceptions(values, tested))
+    counted = ~np.isnan(training).all(axis=1)
+    each = np.maximum(each, _exceptions(values[:, counted], tested))
     _, place, metrics = np.unique(columns, return_inverse=True, return_counts=True)
     tests = metrics.size * metrics[place]
     alone = -np.expm1(tests * np.log1p(-np.clip(each, _LEAST, 1 - 1e-12))) / _SHARE

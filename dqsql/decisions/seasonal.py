@@ -257,17 +257,22 @@ class Month(SeasonalBaseline):
 def filled(values: FloatArray, period: int) -> FloatArray:
     """Fill gaps by the value a period before, else a period after, else by interpolation.
 
+    With the usual change over a period added: a growing value has grown meanwhile.
+
     Args:
         values: NaN for gaps; at least one is known.
         period: length of the season in batches.
     """
     out = values.copy()
+    changes = values[period:] - values[:-period]
+    changes = changes[~np.isnan(changes)]
+    growth = float(np.median(changes)) if changes.size else 0.0
     for position in np.flatnonzero(np.isnan(out)):
         if position >= period:
-            out[position] = out[position - period]
+            out[position] = out[position - period] + growth
     for position in np.flatnonzero(np.isnan(out))[::-1]:
         if position + period < out.size:
-            out[position] = out[position + period]
+            out[position] = out[position + period] - growth
     gaps = np.isnan(out)
     if gaps.any():
         places = np.arange(out.size)
@@ -277,7 +282,7 @@ def filled(values: FloatArray, period: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Stl(strategies.LearnedStrategy):
-    """Trend at the newest batch plus the season of a period before, by STL.
+    """Trend of the newest batches, carried on, plus the season of a period before, by STL.
 
     Decomposition follows the noise of the values that it sees, so its residuals are smaller than
     the errors of what it expects of a value that it has not seen. The spread is the root mean
@@ -345,7 +350,9 @@ def decompose(values: FloatArray, period: int, robust: bool = False) -> tuple[fl
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         parts = STL(values, period=period, robust=robust).fit()
-    expected = float(parts.trend[-1] + parts.seasonal[-period])
+    # The trend goes on as it went in the last season.
+    slope = (parts.trend[-1] - parts.trend[-1 - period]) / period
+    expected = float(parts.trend[-1] + slope + parts.seasonal[-period])
     return expected, np.asarray(parts.resid, dtype=float)
 
 

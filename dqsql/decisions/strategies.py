@@ -100,18 +100,26 @@ class Series:
         """Values without the gaps."""
         return self.values[~np.isnan(self.values)]
 
+    @property
+    def newest(self) -> tuple[float, int]:
+        """The newest known value, and how many batches after it the new one comes."""
+        place = int(np.flatnonzero(~np.isnan(self.values))[-1])
+        return float(self.values[place]), self.values.size - place
+
     def differenced(self) -> Series:
-        """Changes since the value before, in the place of the later one; the first has none.
+        """Changes since the batch before, in the place of the later one.
+
+        The first value has none, nor has one behind a gap. That of the new value is by batch.
 
         Raises:
-            TooLittleHistoryError: there are fewer than two values.
+            TooLittleHistoryError: there are fewer than two neighbouring values.
         """
-        known = np.flatnonzero(~np.isnan(self.values))
-        if known.size < 2:
-            raise TooLittleHistoryError(f"2 values are needed, there are {known.size}")
-        changes = np.full(self.values.shape, np.nan)
-        changes[known[1:]] = np.diff(self.values[known])
-        return Series(changes, self.times, self.new - self.values[known[-1]], self.time)
+        changes = np.concatenate([[np.nan], np.diff(self.values)])
+        if not (~np.isnan(changes)).any():
+            known = int((~np.isnan(self.values)).sum())
+            raise TooLittleHistoryError(f"2 neighbouring values are needed, there are {known}")
+        last, batches = self.newest
+        return Series(changes, self.times, (self.new - last) / batches, self.time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +127,8 @@ class Strategy:
     """Base of all strategies; its fields are its parameters.
 
     Class attributes: `name`; `aliases`, other names of parameters; `positional`, the parameters
-    that may be given without a name; `counts_batches`, whether the place of a value in the history
-    matters, so that batches that were not accepted must keep theirs; `readers`, what the parameters
-    may be.
+    that may be given without a name; `counts_batches`, see `keeps_places`; `readers`, what the
+    parameters may be.
     """
 
     name: ClassVar[str] = ""
@@ -142,6 +149,11 @@ class Strategy:
     def reach(self) -> int | None:
         """How many of the newest accepted batches it looks at; None for all."""
         return None
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether the place of a value matters, so that batches not accepted must keep theirs."""
+        return self.counts_batches
 
     def predict(self, series: Series) -> Prediction:
         """What is expected of `series.new`, which takes no part in it.
@@ -221,6 +233,11 @@ class LearnedStrategy(Strategy):
         return DEFAULT_MIN_HISTORY + self.order
 
     @property
+    def keeps_places(self) -> bool:
+        """Whether places matter, as they do for changes from one batch to the next."""
+        return self.counts_batches or self.order > 0
+
+    @property
     def rate(self) -> float | None:
         """The false-positive rate that bounds keep; None where they are a number of spreads."""
         return self.default_rate if self.default_bounds else self.fpr
@@ -238,16 +255,23 @@ class LearnedStrategy(Strategy):
         found = self.predict(many[-1])
         if not self.order:
             return found
-        last = sum(float(s.known[-1]) for s in many[:-1])
         times = "" if self.order == 1 else f" taken {self.order} times"
-        return replace(
-            found,
-            expected=found.expected + last,
-            basis=f"{found.basis}, of differences{times}",
-            limits=tuple(
-                replace(m, lower=m.lower + last, upper=m.upper + last) for m in found.limits
-            ),
-        )
+        found = replace(found, basis=f"{found.basis}, of differences{times}")
+        for before in reversed(many[:-1]):
+            last, batches = before.newest
+            # Over several batches a change is so many times as large, and its error the root of it.
+            wider = math.sqrt(batches)
+            found = replace(
+                found,
+                expected=last + batches * found.expected,
+                spread=wider * found.spread,
+                errors=wider * found.errors,
+                limits=tuple(
+                    replace(m, lower=last + batches * m.lower, upper=last + batches * m.upper)
+                    for m in found.limits
+                ),
+            )
+        return found
 
     def with_rate(self, fpr: float) -> Self:
         """The same with a false-positive rate, unless the user set bounds; itself then."""

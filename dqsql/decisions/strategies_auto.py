@@ -38,6 +38,7 @@ class Auto(strategies.LearnedStrategy):
 
     relearn_after: int = strategies.DEFAULT_RELEARN_AFTER
     name: ClassVar[str] = "auto"
+    counts_batches: ClassVar[bool] = True
     readers: ClassVar[dict[str, Reader]] = strategies.LearnedStrategy.readers | {
         "relearn_after": at_least(2)
     }

@@ -6,6 +6,7 @@ bounds as learned, the metrics' keys, and which batches the verdict rests on. Re
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,12 @@ class StoredVerdict:
         return next((m for m in monitors if m.id == self.row["check_id"]), None)
 
     @property
+    def steps(self) -> list[str]:
+        """The batches that were checked from the first that it rests on up to its own."""
+        more = (self.details.get(name) or () for name in ("left_out", "since"))
+        return sorted({*self.past, *itertools.chain(*more)}, key=batch_order)
+
+    @property
     def batch(self) -> str:
         """The batch that was decided on."""
         return str(self.row["batch"])
@@ -98,11 +105,18 @@ def batches_of(details: Mapping[str, Any], checked: Sequence[str]) -> list[str]:
     return sorted(found, key=batch_order)
 
 
-def rests_on(history: History, past: Sequence[str]) -> dict[str, Any]:
-    """What details say of the batches that a verdict rests on, oldest first; see `batches_of`."""
+def rests_on(history: History, past: Sequence[str], batch: str | None = None) -> dict[str, Any]:
+    """What details say of the batches that a verdict rests on, oldest first; see `batches_of`.
+
+    With the `batch` of a verdict that counts steps, also of those since the last of them.
+    """
     if not past:
         return {}
-    return {"history": [past[0], past[-1], len(past)], "left_out": history.left_out(past)}
+    found = {"history": [past[0], past[-1], len(past)], "left_out": history.left_out(past)}
+    if batch is not None:
+        last = batch_order(past[-1])
+        found["since"] = [b for b in history.steps(past, batch) if batch_order(b) > last]
+    return found
 
 
 def status_again(stored: StoredVerdict, *, broken: bool) -> Compared:

@@ -166,6 +166,26 @@ def test_drift_is_no_novelty_but_its_jump_is() -> None:
     assert found.contributions[0].expected == pytest.approx(1600, abs=5)
 
 
+def test_a_batch_that_is_left_out_takes_its_time() -> None:
+    rng = np.random.default_rng(5)
+    history = np.column_stack([1_000 + 100.0 * np.arange(41), rng.normal(50, 1, 41)])
+    names = features(2)
+    for left_out in (1, 5):
+        gapped, now = history[:40].copy(), np.array([5_000.0, 50.0])
+        gapped[-left_out:] = np.nan
+        found = decide_novelty(names, gapped, now)
+        assert (found.status, found.history_size) == ("ok", 40 - left_out)
+        # Without its place, the next is a jump; so is a batch that has stood still meanwhile.
+        assert decide_novelty(names, gapped[:-left_out], now).status == "anomalous"
+        stood = np.array([5_000.0 - 100 * left_out, 50.0])
+        assert decide_novelty(names, gapped, stood).status == "anomalous"
+        windowed = NoveltyConfig(window=20)
+        assert decide_novelty(names, gapped, now, windowed).history_size == 20
+        paper = NoveltyConfig(mode="paper")
+        kept = decide_novelty(names, history[: 40 - left_out], now, paper)
+        assert decide_novelty(names, gapped, now, paper) == kept
+
+
 def test_a_weekday_is_no_novelty_on_another_day_it_is() -> None:
     rng = np.random.default_rng(8)
     history = steady(rng, 70, 5)

@@ -13,6 +13,7 @@ from statsmodels.tsa.seasonal import STL
 
 from dqsql.decisions.anomaly import AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.seasonal import filled, inflation
+from dqsql.decisions.strategies import Strategy
 from dqsql.decisions.strategies_holt_winters import HoltWinters
 from tests.decisions.one_value import evaluate
 
@@ -137,11 +138,43 @@ def test_gaps_keep_their_place_in_the_season() -> None:
 # --- other seasons -----------------------------------------------------------------------------
 
 
+def test_gaps_in_what_grows_are_filled_by_what_has_grown() -> None:
+    values = 10.0 * np.arange(21) + np.tile([0, 3, 0, 0, 1, 0, 0], 3)
+    gapped = values.copy()
+    gapped[[2, 9, 19]] = np.nan
+    assert filled(gapped, 7).tolist() == values.tolist()
+
+
+GROWING = [
+    strategy("auto"),
+    strategy("auto", order=1),
+    strategy("batch_normal", order=1),
+    strategy("batch_normal", order=2),
+    strategy("holt_winters", 7),
+    strategy("holt_winters", 7, fit="fast"),
+    strategy("stl", 7),
+]
+
+
+@pytest.mark.parametrize("chosen", GROWING, ids=str)
+def test_what_grows_has_grown_while_a_bad_batch_was_left_out(chosen: Strategy) -> None:
+    values = 10_000 + 100 * np.arange(45) + np.random.default_rng(1).normal(0, 5, 45)
+    values[30] = 5_000
+    absent = np.zeros(45, dtype=bool)
+    assert chosen.keeps_places
+    for k in range(28, 45):
+        given = AnomalyInput(values[:k], None, values[k], absent=absent[:k])
+        (found,) = evaluate_many(chosen, [given])
+        assert found.anomalous == (k == 30), (k, found.explanation)
+        absent[k] = found.anomalous
+
+
 def test_stl_by_statsmodels() -> None:
     values = season(70)
     parts = STL(values, period=7).fit()
     found = evaluate(strategy("stl", 7, sd=3), values, None, 0.0)
-    assert found.expected == pytest.approx(parts.trend[-1] + parts.seasonal[-7])
+    slope = (parts.trend[-1] - parts.trend[-8]) / 7
+    assert found.expected == pytest.approx(parts.trend[-1] + slope + parts.seasonal[-7])
     width = 3 * np.sqrt(np.mean(np.square(parts.resid))) * inflation(70, 7)
     assert found.lower == pytest.approx(found.expected - width)
     robust = evaluate(strategy("stl", 7, robust=True), values, None, 0.0)

@@ -189,14 +189,14 @@ class NoveltyDetector:
         past = history.usual(unit.monitor.id, past, window or len(past))
         return past[-window:] if window else past
 
-    def matrix(self, unit: VectorUnit, past: Sequence[str]) -> FloatArray:
-        """The metrics of batches, K x F."""
-        return self.context.history.matrix(list(unit.keys.values()), past)
+    def matrix(self, unit: VectorUnit, steps: Sequence[str], past: Sequence[str]) -> FloatArray:
+        """The metrics of `steps`, K x F; NaN for those that are not in `past`."""
+        return self.context.history.in_step(list(unit.keys.values()), past, steps)
 
     def decision(
         self,
         unit: VectorUnit,
-        past: Sequence[str],
+        steps: Sequence[str],
         matrix: FloatArray,
         batch: str,
         changed: Mapping[Feature, float] | None = None,
@@ -205,15 +205,16 @@ class NoveltyDetector:
         history, features = self.context.history, list(unit.keys)
         new = {f: history.value(k, batch) for f, k in unit.keys.items()} | dict(changed or {})
         row = feature_vector(features, new)
-        return decide_novelty(features, matrix, row, unit.config, wall_times((*past, batch)))
+        return decide_novelty(features, matrix, row, unit.config, wall_times((*steps, batch)))
 
     def repeat(
-        self, unit: VectorUnit, past: Sequence[str], matrix: FloatArray, batch: str
+        self, unit: VectorUnit, past: Sequence[str], batch: str
     ) -> tuple[str, Repeat] | None:
         """The batch before that a batch is, delivered again, where that can be told."""
         if not unit.config.keeps_rate:
             return None
         history = self.context.history
+        matrix = history.matrix(list(unit.keys.values()), past)
         new = np.array([history.value(k, batch) for k in unit.keys.values()])
         numbers = {f.column: i for i, f in enumerate(unit.keys)}
         columns = [numbers[f.column] for f in unit.keys]
@@ -235,8 +236,8 @@ class NoveltyDetector:
             unmeasured = len(before) - len(past)
             need = config.min_history
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
-        matrix = self.matrix(unit, past)
-        decision = self.decision(unit, past, matrix, batch)
+        steps = history.steps(past, batch)
+        decision = self.decision(unit, steps, self.matrix(unit, steps, past), batch)
         result = result_of(
             unit.monitor, batch, _status(unit.monitor, decision), decision.explanation
         )
@@ -247,14 +248,14 @@ class NoveltyDetector:
             upper=finite(decision.threshold),
             score=_ratio(decision.score, decision.threshold),
         )
-        result = _with_repeat(result, self.repeat(unit, past, matrix, batch))
+        result = _with_repeat(result, self.repeat(unit, past, batch))
         record = decision.to_dict()
         record["contributions"] = record["contributions"][:_SHOWN_CONTRIBUTIONS]
         return with_details(
             result,
             settings=config.to_dict(),
             decision=record,
-            **rests_on(history, past),
+            **rests_on(history, past, batch),
         )
 
 
@@ -364,14 +365,15 @@ class NoveltyReplay:
         if len(past) < unit.config.min_history:
             tally.add(batch, None)
             return
-        matrix = self.detector.matrix(unit, past)
-        status = self.detector.decision(unit, past, matrix, batch).status
-        again = self.detector.repeat(unit, past, matrix, batch) is not None
+        history = self.detector.context.history
+        between = history.steps(past, batch)
+        matrix = self.detector.matrix(unit, between, past)
+        status = self.detector.decision(unit, between, matrix, batch).status
+        again = self.detector.repeat(unit, past, batch) is not None
         known = status in ("ok", "anomalous")
         tally.add(batch, (again or status == "anomalous") if known else None)
         if batch in tally.flagged or again or status != "ok":
             return
-        history = self.detector.context.history
         watched = list(unit.keys)
         # A few of the metrics, others in each batch.
         place = sum(map(ord, batch)) % len(watched)
@@ -381,7 +383,7 @@ class NoveltyReplay:
             value = history.value(unit.keys[feature], batch)
             for steps in _STEPS if usual and not math.isnan(value) else ():
                 changed = {feature: value + steps * usual}
-                found = self.detector.decision(unit, past, matrix, batch, changed).status
+                found = self.detector.decision(unit, between, matrix, batch, changed).status
                 tally.add_issue(batch, f"moved metric_{steps:g}_{feature}", found == "anomalous")
 
 
@@ -400,10 +402,10 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
     if not keys:
         return Recomputed(note="the project no longer has the check, which names its metrics")
     features = list(keys)
-    matrix = history.matrix(list(keys.values()), stored.past)
+    matrix = history.in_step(list(keys.values()), stored.past, stored.steps)
     new = {f: history.value(k, stored.batch) for f, k in keys.items()}
     config = novelty_config(**stored.details["settings"])
-    times = wall_times((*stored.past, stored.batch))
+    times = wall_times((*stored.steps, stored.batch))
     row = feature_vector(features, new)
     now = decide_novelty(features, matrix, row, config, times).to_dict()
     compared = compared_by(_RECOMPUTED, then, now)

@@ -245,7 +245,7 @@ class AnomalyDetector:
         """
         history = self.context.history
         past = history.measured_of(key, history.before(batch, call.reach))
-        until = batch if call.strategy.counts_batches else None
+        until = batch if call.strategy.keeps_places else None
         return past, history.left_out(past, until)
 
     def input(
@@ -265,7 +265,7 @@ class AnomalyDetector:
 
 def places(chosen: Strategy, past: Sequence[str], left_out: Sequence[str]) -> list[str]:
     """The batches that a strategy sees, oldest first: with gaps, where it counts batches."""
-    if not chosen.counts_batches:
+    if not chosen.keeps_places:
         return list(past)
     return sorted((*past, *left_out), key=batch_order)
 

@@ -295,13 +295,18 @@ class AvhDetector:
     # --- distances -----------------------------------------------------------------------------
 
     def _measure_distances(self, unit: Unit, batch: str) -> None:
-        """Compare the batch with the accepted one before it; the values become metrics."""
+        """Compare the batch with the accepted one before it; the values become metrics.
+
+        Where others were left out between, they are distances by batch: what moves steadily has
+        moved so many times as far.
+        """
         if not self._compares(unit):
             return
         before = self.before(unit, batch)
         if not before:
             return
         found = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
+        batches = 1 + self.context.history.between(before[-1], batch)
         values = [
             MetricValue(
                 model=unit.monitor.model,
@@ -311,7 +316,7 @@ class AvhDetector:
                 metric=name,
                 parameters=unit.keys[name].parameters,
                 scope="delta",
-                value=number if math.isfinite(number) else None,
+                value=number / batches if math.isfinite(number) else None,
                 value_text=None,
                 sample_size=self.context.rows.get(batch),
             )
@@ -418,7 +423,6 @@ class AvhDetector:
         series = self.series(unit, batch)
         new = {n: history.value(unit.keys[n], batch) for n in unit.names}
         verdict = evaluate(program, series, new)
-        last = batch_order(past[-1])
         status = Status.PASS if verdict.status == "pass" else failed_status(unit.monitor.severity)
         if status is Status.WARN and batch not in self.context.accepted_by_review:
             history.warn(unit.monitor.id, batch, finite(verdict.score))
@@ -438,8 +442,7 @@ class AvhDetector:
             fpr=program.fpr,
             fpr_bound=program.fpr_bound,
             bounds=program.bounds,
-            **rests_on(history, past),
-            since=[b for b in history.steps(past, batch) if batch_order(b) > last],
+            **rests_on(history, past, batch),
             ranges=shown_key(unit.keys["range"]) if "range" in unit.keys else None,
             rows=shown_key(unit.keys["row_count"]) if "row_count" in unit.keys else None,
             sampled=unit.evidence.batch if unit.evidence else None,

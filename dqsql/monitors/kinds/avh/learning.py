@@ -17,7 +17,6 @@ from dqsql.decisions.candidates import refit
 from dqsql.decisions.magnitudes import usable, without_outliers
 from dqsql.decisions.program import COUNTED, ROWS, Clause, Program, breaks
 from dqsql.decisions.stationarity import Transform
-from dqsql.model.batches import batch_order
 from dqsql.model.metric_traits import DISTANCE_METRICS
 from dqsql.monitors.history import NEXT
 from dqsql.monitors.kinds.avh.detector import AvhDetector, Unit
@@ -210,10 +209,9 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     if not clauses:
         return Recomputed(note="no bounds had been learned")
     keys = {c["metric"]: stored_key(c["series"]) for c in clauses}
-    steps = _steps(stored)
     if details.get("rows"):
         keys = {ROWS: stored_key(details["rows"]), **keys}
-    values = history.in_step(list(keys.values()), stored.past, steps)
+    values = history.in_step(list(keys.values()), stored.past, stored.steps)
     series = dict(zip(keys, values.T, strict=True))
     new = {name: history.value(key, stored.batch) for name, key in keys.items()}
     program = Program(
@@ -225,11 +223,11 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
         details["caught"],
     )
     verdict = evaluate(program, series, new)
-    # Two clauses may be about one metric; both lists have the worst clause first.
-    now = {(v.clause.metric, v.clause.transform.name, v.clause.lower): v for v in verdict.clauses}
+    # Two clauses may be about one metric.
+    now = {id(v.clause): v for v in verdict.clauses}
     compared: tuple[Compared, ...] = ()
     for one, clause in zip(clauses, program.clauses, strict=True):
-        again = now[clause.metric, clause.transform.name, clause.lower]
+        again = now[id(clause)]
         found = {
             "status": again.status,
             "observed": again.observed,
@@ -245,13 +243,6 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
             label = f"{clause.metric}: {_LABELS.get(name, name)}"
             compared += (Compared(label, one[name], value),)
     return Recomputed(compared, series=keys[clauses[0]["metric"]])
-
-
-def _steps(stored: StoredVerdict) -> Sequence[str]:
-    """The batches that were checked from the first it was learned from up to its own."""
-    details = stored.details
-    between = {*stored.past, *(details.get("left_out") or ()), *details["since"]}
-    return sorted(between, key=batch_order)
 
 
 def _again(data: Mapping[str, Any], values: FloatArray, stored: StoredVerdict) -> Clause:
