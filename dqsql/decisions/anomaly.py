@@ -344,6 +344,8 @@ def _learned_limits(
     slack = EQUALITY_TOLERANCE * abs(expected)
     # A history without spread is taken as it is, but for rounding, if a strategy is named.
     constant = chosen.default_bounds and not isinstance(chosen, Auto) and spread <= slack
+    # What was left out of it has shown that it is none.
+    constant = constant and bool((np.abs(found.errors) <= slack).all())
     if chosen.rate is not None and band is not None and not constant:
         return (Limits(band.lower, band.upper),)
 

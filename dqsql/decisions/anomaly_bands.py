@@ -22,6 +22,8 @@ _CONSTANT = 0.5
 # Between values with gaps, an error is known to this share of a gap (a uniform error's deviation).
 _SHARE_OF_GAP = 0.29
 _STILL = 1e-6
+# Whole numbers that are not always the same differ by one for no reason.
+_HALF = 0.5
 # With several batches a day a forecast is missed often that nobody wants to hear of. There a value
 # is an anomaly if so rare a miss also lies so many standard deviations from the mean of all values,
 # or if the miss alone is rarer still.
@@ -86,15 +88,16 @@ def _bands_alike(
         normal = floor * scipy.special.ndtri(1 - one / sides)
         below, above = (np.where(still, normal, side) * factor for side in tails.reach(one / sides))
         return [
-            _interval(p, low, high)
-            for p, low, high in zip(found, below.tolist(), above.tolist(), strict=True)
+            _interval(p, s, low, high)
+            for p, s, low, high in zip(found, many, below.tolist(), above.tolist(), strict=True)
         ]
 
     kept = intervals(rate)
     if of_day:
         loose, alone = intervals(_LOOSE_RATE), intervals(_RATE_ALONE)
         kept = [_of_the_day(a, b, s) for a, b, s in zip(loose, alone, many, strict=True)]
-    away = np.array([distance(s.new, p) for p, s in zip(found, many, strict=True)]) / factor
+    away = np.array([distance(_positive(s, p), p) for p, s in zip(found, many, strict=True)])
+    away /= factor
     p_values = tails.beyond(np.minimum(np.abs(away), 1e300), away > 0) * sides
     one_sided = {"spike": away > 0, "drop": away < 0}.get(settings.direction)
     if one_sided is not None:
@@ -125,16 +128,29 @@ def distance(value: float, found: Prediction) -> float:
     return math.log(value / found.expected) if value > 0 else -math.inf
 
 
-def _interval(found: Prediction, below: float, above: float) -> tuple[float, float]:
+def _positive(series: Series, found: Prediction) -> float:
+    """The new value; a 0 where there are ratios counts as half of the least value before it.
+
+    It is one step from that, not infinitely far.
+    """
+    return _HALF * float(series.known.min()) if found.ratios and series.new == 0 else series.new
+
+
+def _interval(found: Prediction, series: Series, below: float, above: float) -> tuple[float, float]:
     if not found.ratios:
         return found.expected - below, found.expected + above
-    return found.expected * math.exp(-below), found.expected * math.exp(min(above, 700.0))
+    lower = found.expected * math.exp(-below)
+    if series.new == 0 and _positive(series, found) >= lower:
+        lower = 0.0
+    return lower, found.expected * math.exp(min(above, 700.0))
 
 
 def _resolution(found: Prediction, series: Series) -> float:
     """Size below which an error of a metric says nothing, in the unit of the errors, > 0."""
     known = series.known
     floor = resolution_of(known)
+    if known.size and np.ptp(known) > 0 and (known == np.rint(known)).all():
+        floor = max(floor, _HALF)
     level = float(np.median(np.abs(known))) if known.size else 0.0
     return floor / level if found.ratios and level > 0 else floor
 

@@ -41,6 +41,8 @@ _MOST_OUTLIERS = 0.1
 # Ratios are tried where the largest value is so many times the least.
 _RATIOS_FROM = 1.5
 _PRICE_OF_RATIOS = 0.02
+# Whole numbers that are mostly smaller have no ratios.
+_FEW = 10.0
 _SD_OF_MEDIAN = 1.4826
 # A forecast is tried with so many errors, and so large a share of the history, at the least.
 _LEAST_ERRORS = 5
@@ -153,9 +155,14 @@ def forecast(
 
 
 def _spread_wide(values: FloatArray) -> BoolArray:
-    """Whose values are all above 0 and spread enough for ratios to differ from differences."""
+    """Whose values are all above 0 and spread enough for ratios to differ from differences.
+
+    And are no small whole numbers, of which one more is a large share.
+    """
     least, most = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
-    return np.asarray((least > 0) & (most > _RATIOS_FROM * least))
+    whole = (np.isnan(values) | (values == np.rint(values))).all(axis=1)
+    coarse = whole & (median_of(values) < _FEW)
+    return np.asarray((least > 0) & (most > _RATIOS_FROM * least) & ~coarse)
 
 
 def _stepped(

@@ -84,7 +84,7 @@ def without_outliers_each(histories: FloatArray, distances: npt.NDArray[np.bool_
             floor = 0.01 * np.median(np.abs(rest), axis=1)
             bound = _OUTLIER * np.hypot(spread, floor)
             odd = np.abs(far - rest.mean(axis=1, keepdims=True)) > bound[:, None]
-            row, column = np.nonzero(odd & (spread > 0.0)[:, None])
+            row, column = np.nonzero(odd & (bound > 0.0)[:, None])
             places = np.nonzero(known[alike[rows]])[1].reshape(rows.size, size)
             out[alike[rows[row]], places[row, order[row, size - most + column]]] = np.nan
     return out

@@ -77,9 +77,15 @@ def parse_pattern(text: str) -> Pattern:
 
 
 def _matches(text: str) -> Iterator[re.Match[str]]:
-    position = 0
+    position, behind = 0, False
     while position < len(text):
         match = _LEXER.match(text, position)
+        if behind and text[position] == "{":
+            raise PatternError(
+                f"{text[position : position + 12]!r} is no number of characters",
+                hint=r"write {k} or {a,b} with a of at least 1, + for one or more, <(>..<)?> for"
+                r" what may be missing, and \{ for a brace",
+            )
         if match is None:
             rest = text[position : position + 20]
             raise PatternError(
@@ -88,7 +94,7 @@ def _matches(text: str) -> Iterator[re.Match[str]]:
                 r"or +, <num> and <all>; write a literal < as \< and a literal backslash as \\",
             )
         yield match
-        position = match.end()
+        position, behind = match.end(), bool(match["cls"] or match["set"])
 
 
 def _token(match: re.Match[str]) -> Token:

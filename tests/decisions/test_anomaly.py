@@ -25,6 +25,8 @@ from dqsql.errors import DecisionError
 from tests.decisions.one_value import evaluate
 
 START = datetime(2024, 1, 1)
+# Refunds of a shop by day.
+FEW = [3.0, 2, 4, 2, 2, 1, 2, 1, 4, 3, 3, 3, 3, 3, 7, 2, 5]
 HISTORY = [100.0, 102, 98, 101, 99, 103, 97, 100, 101, 99]
 
 LEARNED = [
@@ -468,3 +470,20 @@ def test_fixed_limits_may_refuse_that_nothing_changes(
     assert found.score is not None and found.score > 1
     inside = found.lower if math.isfinite(found.lower) else found.upper
     assert decide(chosen, [100.0, 200.0, 300.0], inside).status == "ok"
+
+
+@pytest.mark.parametrize("name", ["auto", "batch_normal", "online_normal"])
+def test_small_whole_numbers(name: str) -> None:
+    chosen = strategy(name)
+    assert [decide(chosen, FEW, v).anomalous for v in (0.0, 9.0, 500.0)] == [False, False, True]
+    # What was 1 in two of thirty batches is 1 now and then; it was never 6.
+    rare = np.zeros(30)
+    rare[[9, 20]] = 1
+    assert [decide(chosen, rare, v).anomalous for v in (0.0, 1.0, 6.0)] == [False, False, True]
+
+
+def test_a_zero_where_there_are_ratios_is_one_step_from_the_least() -> None:
+    prices = np.exp(np.random.default_rng(3).normal(0, 1.0, 80)) * 0.05
+    found = decide(strategy("auto"), np.round(prices, 2) + 0.01, 0.0)
+    assert "as ratios" in found.explanation or not found.anomalous
+    assert not found.anomalous

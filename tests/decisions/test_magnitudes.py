@@ -17,7 +17,7 @@ from dqsql.decisions.anomaly import strategy
 from dqsql.decisions.avh import AvhConfig, ColumnHistory
 from dqsql.decisions.avh import evaluate as hold
 from dqsql.decisions.distances import NumericState, numeric_distances
-from dqsql.decisions.magnitudes import LARGEST, infinite_if_larger, usable
+from dqsql.decisions.magnitudes import LARGEST, infinite_if_larger, usable, without_outliers
 from dqsql.decisions.novelty import decide_novelty
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from tests.decisions.one_column import fit_program
@@ -132,3 +132,10 @@ def test_one_odd_batch_does_not_blind_a_bound() -> None:
     volume[[12, 20, 27]] = 10_000
     program = fit_program(ColumnHistory("c", ("row_count",), volume[:, None], names, issues))
     assert hold(program, {"row_count": volume}, {"row_count": 10_000.0}).status == "pass"
+
+
+def test_a_lone_odd_batch_among_equal_ones_is_not_learned() -> None:
+    values = [1_000.0] * 12 + [10_000.0]
+    assert np.isnan(without_outliers(values)).tolist() == [False] * 12 + [True]
+    # Distances of which all others are 0 have no scale.
+    assert without_outliers([0.0] * 12 + [3.0], distance=True).tolist() == [0.0] * 12 + [3.0]

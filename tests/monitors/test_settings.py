@@ -35,6 +35,13 @@ class Wrong:
 
 WRONG = {
     "rate out of range": Wrong("@avh(fpr => 2)", ("'fpr' of @avh", "between 0 and 1, not 2")),
+    "a rate beside bounds": Wrong(
+        "@anomaly(row_count, batch_normal(sd => 3)) {fpr: 0.4}", ("batch_normal has bounds of its",)
+    ),
+    "a rate beside limits": Wrong(
+        "@anomaly(row_count, threshold(1, 2)) {fpr: 0.4}", ("threshold has bounds of its own",)
+    ),
+    "unknown column": Wrong("@row_anomalies(a, c)", ("has no column 'c'",)),
     "rate of zero": Wrong("@avh(fpr => 0)", ("between 0 and 1, not 0",)),
     "rate is text": Wrong("@avh(fpr => 'low')", ("between 0 and 1, not 'low'",)),
     "unknown argument": Wrong(

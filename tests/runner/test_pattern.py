@@ -42,6 +42,31 @@ def with_days(project: Project, first: int, last: int, **changes: str) -> RunRes
     return project.run()
 
 
+def test_a_column_that_is_filled_later_gets_its_pattern_soon(new_project: NewProject) -> None:
+    project = new_project(
+        """
+        {{ config(batch_by = 'day') }}
+        select day,
+          late  -- @pattern
+        from {{ source('raw', 't') }}
+        """
+    )
+    rows = (
+        "select date_add(date'2024-03-01', cast(id div 50 as int)) as day, case"
+        " when id < 50 then null when id < 200 then concat('X', lpad(cast(id as string), 4, '0'))"
+        " else concat(lpad(cast(id as string), 4, '0'), 'X') end as late from range({n})"
+    )
+    for days in (1, 2, 3, 4, 5):
+        project.data(rows.format(n=50 * days))
+        project.run()
+    found = [r["status"] for r in sorted(project.rows("dq_results"), key=lambda r: r["batch"])]
+    assert found == ["skipped", "skipped", "pass", "pass", "fail"]
+    project.run(full_refresh=True)
+    assert found == [
+        r["status"] for r in sorted(project.rows("dq_results"), key=lambda r: r["batch"])
+    ]
+
+
 def test_a_pattern_is_learned_kept_and_broken(new_project: NewProject) -> None:
     project = new_project(MODEL)
     found = verdicts(with_days(project, 0, 4))

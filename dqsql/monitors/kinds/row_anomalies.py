@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,13 @@ from dqsql.compiler.row_samples import ROW, RowSample, comparable, is_textual
 from dqsql.compiler.scan import BatchFilter
 from dqsql.decisions.row_anomalies import RowDetector, learn_rows, rows_at
 from dqsql.dialect import unquoted
-from dqsql.errors import AnnotationError, DecisionError, QueryError
+from dqsql.errors import (
+    AnnotationError,
+    DecisionError,
+    QueryError,
+    UnknownNameError,
+    nearest,
+)
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.project import Severity
@@ -213,9 +219,10 @@ class RowAnomalyDetector:
         if self.context.plan.model.config.batch_by is None:
             text = "needs batch_by: rows of earlier runs are not stored, so there is no comparison"
             return result_of(monitor, batch, Status.SKIPPED, text)
-        if not unit.columns:
-            text = f"{monitor.span}: no column can be compared"
-            return result_of(monitor, batch, Status.ERROR, text)
+        lacking = _lacking(settings.columns, self.place.types)
+        if lacking or not unit.columns:
+            why = f"there is no column {lacking[0]}" if lacking else "no column can be compared"
+            return result_of(monitor, batch, Status.ERROR, f"{monitor.span}: {why}")
         accepted = self.context.history.before(batch)
         if len(accepted) < settings.min_history:
             return learning(monitor, batch, len(accepted), settings.min_history, 0)
@@ -228,7 +235,8 @@ class RowAnomalyDetector:
             return result_of(monitor, batch, Status.SKIPPED, text)
         detector = self._learned(unit, there)
         if isinstance(detector, DecisionError):
-            return result_of(monitor, batch, Status.SKIPPED, detector.message)
+            hint = f" ({detector.hint})" if detector.hint else ""
+            return result_of(monitor, batch, Status.SKIPPED, f"{detector.message}{hint}")
         return self._decided(unit, detector, batch, there)
 
     def _decided(
@@ -465,7 +473,20 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
+    known = use.model.columns
+    unknown = [] if known is None else _lacking(map(unquoted, use.arguments), known)
+    if known is not None and unknown:
+        raise UnknownNameError(
+            f"the model {use.model.name} has no column {unknown[0]!r}",
+            span=use.annotation.span,
+            hint=nearest(unknown[0], known) or f"its columns are {', '.join(known)}",
+        )
     return [WatchedMetric(Family.ANY, "rows", "row_count()")]
+
+
+def _lacking(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
+    lower = {name.lower() for name in known}
+    return [name for name in wanted if name.lower() not in lower]
 
 
 def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:

@@ -94,6 +94,11 @@ def anomaly_call(
         rate = given.get("fpr", budget)
         if rate is not None and isinstance(chosen, LearnedStrategy):
             chosen = chosen.with_rate(rate)
+        if monitor.settings.fpr is not None and chosen is written:
+            raise DecisionError(
+                f"{written.name} has bounds of its own, which fpr does not change",
+                hint="leave fpr out, or the bounds",
+            )
         settings = anomaly_settings(**{k: v for k, v in given.items() if k not in _OWN})
         least, window = chosen.min_history, settings.window
         if settings.min_history is None and window is not None and window < least:

@@ -106,11 +106,27 @@ class _Training:
         training = training_batches(program)
         if not training:
             newest = (*accepted[-RETRY_AFTER:], *self.before.batches[:1])
-            return sum(batch_order(b) > last for b in newest) >= RETRY_AFTER
+            return sum(batch_order(b) > last for b in newest) >= self._retry_after(monitor, program)
         if self._recurs(program):
             return True
         refused = any(b in self.before.refused for b in training)
         return refused and (bool(accepted) or self.before.batches[0] in training)
+
+    def _retry_after(self, monitor: Monitor, program: StoredProgram) -> int:
+        """After how many batches a pattern is looked for again where none was found.
+
+        A column that was empty is looked at again when there are twice as many batches: it is often
+        filled soon, and its values are not asked for in each batch meanwhile.
+        """
+        found, kind = (
+            patterns.from_record(program.program),
+            type_of(monitor.column or "", self.place.types),
+        )
+        if not isinstance(found, NoPattern) or found.code != "no_values" or is_textless(kind):
+            return RETRY_AFTER
+        last = batch_order(program.learned_to)
+        seen = sum(batch_order(b) <= last for b in self.before.accepted)
+        return min(max(seen, 1), RETRY_AFTER)
 
     def _recurs(self, program: StoredProgram) -> bool:
         last = self.before.accepted[-RECURS:]
