@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -24,6 +24,7 @@ from dqsql.compiler.trees import renamed
 from dqsql.dialect import parse_statement, to_sql
 from dqsql.model.plan import FrequencyTable, Metric, Plan, StateColumn
 from dqsql.model.project import CheckModel, Scope
+from dqsql.model.types import WHOLE_NUMBERS
 
 _DIGITS = 8
 
@@ -32,21 +33,25 @@ _DIGITS = 8
 class Meaning:
     """What the batches of a model, and the columns that cumulative metrics read, are made from.
 
-    `columns` has for each column, in lower case, a hash of its expressions and its Spark type.
-    It is stored with each batch in the ledger, as JSON.
+    `columns` has for each column, in lower case, a hash of its expressions and its Spark type;
+    `batch_type` is the Spark type of `batch_by`, `segment_by` the columns of segments (None: not
+    known). It is stored with each batch in the ledger, as JSON.
     """
 
     batch_by: str = ""
     columns: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    batch_type: str = ""
+    segment_by: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, plan: Plan, types: Mapping[str, str]) -> Meaning:
+    def of(cls, plan: Plan, types: Mapping[str, str], batch_type: str = "") -> Meaning:
         """The meaning of a plan whose model has columns of these Spark types."""
         wanted = {n for m in plan.metrics if m.scope is Scope.CUMULATIVE for n in m.states}
         read = {c for s in plan.states if s.name in wanted for c in _columns(s)}
         known, definitions = _lower(types), _Definitions.of(plan.model)
         columns = {c: (_hash(definitions.behind(c)), known.get(c, "")) for c in sorted(read)}
-        return cls(batch_by_text(plan.model), columns)
+        segments = tuple(sorted(c.lower() for c in plan.model.config.segment_by))
+        return cls(batch_by_text(plan.model), columns, batch_type, segments)
 
     @classmethod
     def read(cls, text: str) -> Meaning | None:
@@ -54,19 +59,34 @@ class Meaning:
         try:
             found = json.loads(text)
             columns = {str(c): (str(h), str(t)) for c, (h, t) in found["columns"].items()}
-            return cls(str(found["batch_by"]), columns)
+            segments = found.get("segment_by")
+            segment_by = None if segments is None else tuple(map(str, segments))
+            return cls(
+                str(found["batch_by"]), columns, str(found.get("batch_type", "")), segment_by
+            )
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
     @property
     def text(self) -> str:
         """The meaning as text."""
-        return json.dumps({"batch_by": self.batch_by, "columns": self.columns}, sort_keys=True)
+        return json.dumps(asdict(self), sort_keys=True)
 
     def same_batches(self, text: str) -> bool:
         """Whether the batches of an earlier meaning were made by the same expression."""
         before = Meaning.read(text)
         return before is None or before.batch_by == self.batch_by
+
+    def other_type(self, text: str) -> str | None:
+        """The type of `batch_by` in an earlier meaning, where it was another.
+
+        Whole numbers of any width are of one, and so are moments.
+        """
+        before = Meaning.read(text)
+        if before is None or not before.batch_type or not self.batch_type:
+            return None
+        kinds = (_written(before.batch_type), _written(self.batch_type))
+        return None if kinds[0] == kinds[1] else before.batch_type
 
     def changes(self, text: str) -> tuple[str, ...]:
         """What is otherwise than in an earlier meaning, in words."""
@@ -74,6 +94,9 @@ class Meaning:
         if before is None:
             return ()
         found = []
+        if self.columns and self.segment_by and before.segment_by not in (None, self.segment_by):
+            was = ", ".join(before.segment_by or ()) or "not set"
+            found.append(f"segment_by is {', '.join(self.segment_by)}, and was {was}")
         for name in self.columns.keys() & before.columns.keys():
             (expression, kind), (old, old_kind) = self.columns[name], before.columns[name]
             if kind != old_kind and kind and old_kind:
@@ -83,6 +106,12 @@ class Meaning:
             elif expression != old:
                 found.append(f"the SELECT computes {name} by another expression than before")
         return tuple(sorted(found))
+
+
+def _written(kind: str) -> str:
+    if kind.startswith("timestamp"):
+        return "timestamp"
+    return "integer" if kind in WHOLE_NUMBERS else kind
 
 
 def batch_by_text(model: CheckModel) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -32,7 +33,14 @@ class BatchRequest:
     full_refresh: bool = False
 
     def check(self) -> None:
-        """Refuse a range that no batch can lie in. Raises UsageError."""
+        """Refuse a range that no batch can lie in, and two choices at once. Raises UsageError."""
+        others = {_START: self.start, _END: self.end, "--full-refresh": self.full_refresh}
+        for flag, given in others.items() if self.batches else ():
+            if given:
+                raise UsageError(
+                    f"--batch and {flag} are two choices of batches",
+                    hint="name the batches, or give a range",
+                )
         for flag, text in ((_START, self.start), (_END, self.end)):
             if text is not None and read_time(text) is None and read_number(text) is None:
                 raise UsageError(f"{flag} is neither a time nor a number: {text!r}", hint=_HINT)
@@ -150,7 +158,7 @@ class BatchChoice:
     one that has rows, or was not asked for all of them. `aged` says that nothing is new: the newest
     batch is checked again because of its age alone. `unbatched` rows belong to no batch, where all
     were looked at. `unfinished` batches were being checked when a run was killed, and have no rows
-    any more.
+    any more. `lost` are those that were checked and have none now.
     """
 
     batches: tuple[str, ...]
@@ -163,6 +171,7 @@ class BatchChoice:
     owed: tuple[str, ...] = ()
     unbatched: int = 0
     unfinished: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
     def parted(self, rest: Collection[str]) -> tuple[BatchChoice, BatchChoice]:
         """The choice in two parts: without the batches `rest`, and these."""
@@ -205,17 +214,23 @@ def choose_batches(
     if request.start or request.end:
         return BatchChoice(tuple(present), (), notes)
     done = {b for b, r in ledger.items() if r.status is not BatchStatus.INCOMPLETE}
-    lost = _lost_note({b for b in done.difference(found) if ledger[b].rows}, present)
+    lost = tuple(b for b in done.difference(found) if ledger[b].rows)
     unfinished = tuple(sorted(set(ledger).difference(done, found), key=batch_order))
-    lost = (*lost, *_unfinished_note(unfinished))
+    gone = (*_lost_note(set(lost), present), *_unfinished_note(unfinished))
     if request.full_refresh:
-        notes = (*notes, *lost)
-        return BatchChoice(tuple(present), (), notes, unbatched=unbatched, unfinished=unfinished)
+        return BatchChoice(
+            tuple(present),
+            (),
+            (*notes, *gone),
+            unbatched=unbatched,
+            unfinished=unfinished,
+            lost=lost,
+        )
     changed = {b for b in present if b in done and found[b] != ledger[b].rows}
     newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
     again = changed.intersection(newest)
     chosen = tuple(b for b in present if b not in done or b in again)
-    notes = (*notes, *_again_note(again), *_changed_note(changed - again), *lost)
+    notes = (*notes, *_again_note(again), *_changed_note(changed - again), *gone)
     lacking = (b for b in done.intersection(present).difference(chosen) if ledger[b].uncomputed)
     owed = sorted(lacking, key=batch_order)
     newest_one = max(present, key=batch_order, default=None)
@@ -228,6 +243,7 @@ def choose_batches(
         owed=owing,
         unbatched=unbatched,
         unfinished=unfinished,
+        lost=lost,
     )
 
 
@@ -275,7 +291,7 @@ def _recheck_note(batches: set[str], what: str) -> tuple[str, ...]:
 
 def batch_flags(batches: Sequence[str]) -> list[str]:
     """The options of a command that name batches, of many the first ones."""
-    shown = [f"--batch {b!r}" if " " in b else f"--batch {b}" for b in batches[:3]]
+    shown = [f"--batch {shlex.quote(b)}" for b in batches[:3]]
     return [*shown, "..."] if len(batches) > 3 else shown
 
 
@@ -284,4 +300,4 @@ def onward_flags(first: str, later: Collection[str]) -> str:
     if read_time(first) is None and read_number(first) is None:
         # Its name says nothing about time.
         return " ".join(batch_flags(sorted(later, key=batch_order)))
-    return f"--event-time-start '{first}'"
+    return f"--event-time-start {shlex.quote(first)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,9 +64,16 @@ class Discovery:
     known: dict[str, FoundBatches] = field(default_factory=dict)
 
     def choose(
-        self, request: BatchRequest, ledger: Mapping[str, BatchRecord], own_batch: str
+        self,
+        request: BatchRequest,
+        ledger: Mapping[str, BatchRecord],
+        own_batch: str,
+        looked: Callable[[Iterable[str | None]], None] = lambda found: None,
     ) -> BatchChoice:
-        """The batches to check. Raises DqsqlError, also for too many segments in them."""
+        """The batches to check. Raises DqsqlError, also for too many segments in them.
+
+        `looked` is told the batches in the data before they are compared with the ledger.
+        """
         period = period_of(request, self.limits.begin, self.model, self.batch_type)
         if self.model.config.batch_by is None:
             choice = BatchChoice((own_batch,))
@@ -83,6 +90,7 @@ class Discovery:
             died = (b for b, r in ledger.items() if r.status is BatchStatus.INCOMPLETE)
             period = replace(period, also=tuple(sorted(died)))
         found = self._found(period)
+        looked(found.rows)
         choice = choose_batches(request, found.rows, ledger, period, self.limits.lookback)
         self._check_segments(choice, found)
         sizes = {b: rows for b, rows in found.rows.items() if b is not None}

@@ -22,7 +22,7 @@ from dqsql.engine.ledger import (
 )
 from dqsql.engine.upkeep import Upkeep
 from dqsql.errors import UsageError
-from dqsql.model.results import BatchRecord
+from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.tables import (
     ALL_TABLES,
     BATCHES,
@@ -298,22 +298,35 @@ def age_of(text: str) -> dt.timedelta:
 
 
 def cleaned(upkeep: Upkeep, before: dt.datetime) -> Iterator[Cleaned]:
-    """Delete what is older than a moment, and put the files of all tables in order."""
+    """Delete what is older than a moment, and put the files of all tables in order.
+
+    The verdicts on batches that wait for a review stay: they say why.
+    """
     ledgers = read_ledgers(upkeep.store)
+    waiting = {
+        model: batches
+        for model, ledger in ledgers.items()
+        if (batches := [b for b, r in ledger.items() if r.status is BatchStatus.FLAGGED])
+    }
     columns = dict(_AGING)
     columns.update((failures_table_name(model), _CAPTURED) for model in ledgers)
-    _vouch_for_less(upkeep, before)
+    _vouch_for_less(upkeep, before, waiting)
     for name in upkeep.tables(ledgers):
-        rows = upkeep.delete_before(name, columns[name], before) if name in columns else 0
+        kept = waiting if name == RESULTS.name else None
+        rows = upkeep.delete_before(name, columns[name], before, kept) if name in columns else 0
         yield Cleaned(name, rows, upkeep.compact(name))
 
 
-def _vouch_for_less(upkeep: Upkeep, before: dt.datetime) -> None:
+def _vouch_for_less(
+    upkeep: Upkeep, before: dt.datetime, kept: Mapping[str, Collection[str]]
+) -> None:
     """Take the verdicts that go out of the ledger first: more than it says is never missed."""
     store = upkeep.store
     stored = store.select(RESULTS, ("model", "batch", "evaluated_at"))
     gone: dict[tuple[str, str], int] = {}
     for row in stored:
+        if row["batch"] in kept.get(row["model"], ()):
+            continue
         if row["evaluated_at"] is not None and row["evaluated_at"] < before:
             key = (row["model"], row["batch"])
             gone[key] = gone.get(key, 0) + 1

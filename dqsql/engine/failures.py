@@ -100,6 +100,17 @@ _KNOWN = (
         "something else writes there; run again when it is done",
     ),
     Known(
+        re.compile(r"PARQUET_COLUMN_DATA_TYPE_MISMATCH"),
+        "Parquet files of one source have a column in different types",
+        "write them with one type; pandas gives a column without values the type null: use"
+        " df.astype({'the_column': 'string'})",
+    ),
+    Known(
+        re.compile(r"Failed to find the data source: delta|DATA_SOURCE_NOT_FOUND.*\bdelta\b"),
+        "Spark has no library for Delta tables",
+        "name it in profiles.yml, as docs/storage.md says: spark_conf: {spark.jars.packages: ..}",
+    ),
+    Known(
         re.compile(r"Illegal Parquet type: \w+ \(TIMESTAMP\(NANOS"),
         "it has times in nanoseconds, which Spark does not read from Parquet",
         "write microseconds; with pandas: df.to_parquet(.., coerce_timestamps='us',"

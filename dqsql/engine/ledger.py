@@ -8,12 +8,14 @@ Looked at are the logs of the tables, not their rows; `dqsql doctor` looks at th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.meaning import batch_by_text, other_batch_by
-from dqsql.errors import StorageError
+from dqsql.compiler.meaning import Meaning, batch_by_text, other_batch_by
+from dqsql.engine.batches import batch_flags
+from dqsql.errors import StorageError, UsageError
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel
@@ -39,6 +41,39 @@ def read_ledgers(store: Store) -> dict[str, dict[str, BatchRecord]]:
     return ledgers
 
 
+def refuse_unsound(store: Store, ledgers: Ledgers, models: Collection[str], project: str) -> None:
+    """Refuse tables that have lost rows, or that another project writes. Raises DqsqlError."""
+    refuse_lost_rows(store, ledgers, models)
+    refuse_other_project(store, ledgers, models, project)
+
+
+def refuse_other_project(
+    store: Store, ledgers: Ledgers, models: Iterable[str], project: str
+) -> None:
+    """Refuse models whose newest batch another project has checked into the same tables.
+
+    A batch of the same name would count as checked. Raises UsageError and StorageError.
+    """
+    newest = {
+        model: max(ledger.values(), key=lambda r: (r.checked_at is not None, r.checked_at)).run_id
+        for model in models
+        if (ledger := ledgers.get(model))
+    }
+    if not newest:
+        return
+    rows = store.select(RUNS, ("run_id", "project"), {"run_id": sorted(set(newest.values()))})
+    projects = {row["run_id"]: row["project"] for row in rows}
+    for model, run in newest.items():
+        other = projects.get(run, project)
+        if other != project:
+            raise UsageError(
+                f"the project {other!r} has checked a model {model} into the same tables"
+                f" ({store.location})",
+                hint="give each project a `schema` or a `warehouse` of its own in profiles.yml; if"
+                f" {other} is the former name of this one, run once with --full-refresh",
+            )
+
+
 def take_retired(ledger: dict[str, BatchRecord], model: CheckModel) -> dict[str, BatchRecord]:
     """Take out of a ledger the batches that another `batch_by` has made than the model has now.
 
@@ -53,8 +88,33 @@ def take_retired(ledger: dict[str, BatchRecord], model: CheckModel) -> dict[str,
     return {b: replace(ledger.pop(b), status=BatchStatus.RETIRED) for b in old}
 
 
+def take_renamed(
+    ledger: dict[str, BatchRecord], meaning: Meaning, found: Iterable[str | None]
+) -> dict[str, BatchRecord]:
+    """Take out of a ledger the batches whose names are written in another way than those of now.
+
+    As those of a `batch_by` that was a date and is a timestamp: all rows would count twice. `found`
+    are the batches in the data. See `take_retired`.
+    """
+    written = {_shape(batch) for batch in found if batch is not None}
+    old = [
+        b
+        for b, r in ledger.items()
+        if written and meaning.other_type(r.fingerprint) and _shape(b) not in written
+    ]
+    return {b: replace(ledger.pop(b), status=BatchStatus.RETIRED) for b in old}
+
+
+def _shape(batch: str) -> str:
+    """How the name of a batch is written: `0000-00-00`."""
+    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d", "0", batch))
+
+
 def retired_note(
-    model: CheckModel, retired: Mapping[str, BatchRecord], before: Mapping[str, BatchRecord]
+    model: CheckModel,
+    retired: Mapping[str, BatchRecord],
+    before: Mapping[str, BatchRecord],
+    meaning: Meaning,
 ) -> tuple[str, ...]:
     """Say that earlier batches are retired, in the run that checks the first ones of another kind.
 
@@ -63,11 +123,13 @@ def retired_note(
     if not retired or before:
         return ()
     last = max(retired.values(), key=lambda r: (r.checked_at is not None, r.checked_at))
-    was = other_batch_by(model, last.fingerprint)
+    was, now = other_batch_by(model, last.fingerprint), batch_by_text(model) or "not set"
+    same = [r for r in retired.values() if other_batch_by(model, r.fingerprint) == was]
+    if was is None:
+        was, now = meaning.other_type(last.fingerprint), f"of type {meaning.batch_type}"
+        same = [r for r in retired.values() if meaning.other_type(r.fingerprint) == was]
     if was is None:
         return ()
-    now = batch_by_text(model) or "not set"
-    same = [r for r in retired.values() if other_batch_by(model, r.fingerprint) == was]
     count = plural(len(same), "earlier batch is", "earlier batches are")
     return (
         f"batch_by is {now}, and was {was or 'not set'}: {count} retired, and checks start again",
@@ -91,7 +153,7 @@ def unchecked_note(plan: Plan, store: Store, ledger: Mapping[str, BatchRecord]) 
     those, have = plural(len(new), "check"), "has" if len(new) == 1 else "have"
     return (
         f"{those} ({names}) {have} not run on any batch yet: check the newest again with"
-        f" --batch '{newest}', or all with --full-refresh",
+        f" {' '.join(batch_flags([newest]))}, or all with --full-refresh",
     )
 
 

@@ -1,4 +1,4 @@
-"""Parquet files of one source whose columns differ: Spark takes the columns of one of them."""
+"""Parquet and ORC files of one source whose columns differ: Spark takes those of one of them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,35 @@ from dqsql.engine.paths import files_at
 _MOST = 200
 
 
-def columns_were_added(path: str) -> bool:
-    """Whether files of a folder of this machine have columns that others lack, and agree otherwise.
+def columns_were_added(path: str, file_format: str = "parquet") -> bool:
+    """Whether files at a path of this machine have columns that others lack, and agree otherwise.
 
     Spark can merge their schemas then (its option `mergeSchema`). Files whose types differ are for
     Spark to refuse or to cast.
     """
-    folder = Path(path)
-    if not folder.is_dir():
+    files = sorted(files_at(Path(path)) or (), key=lambda f: f.stat().st_mtime)
+    if len(files) < 2:
         return False
-    files = sorted(files_at(folder) or (), key=lambda f: f.stat().st_mtime)
     if len(files) > _MOST:
         files = [*files[: _MOST // 2], *files[-_MOST // 2 :]]
     merged: dict[str, pa.DataType] = {}
     numbers = set()
     for file in files:
         try:
-            schema = pq.read_schema(file)
+            schema = _schema(file, file_format)
         except (OSError, pa.ArrowException):
             # Reading it will say what is the matter.
             return False
         numbers.add(len(schema))
         if any(merged.setdefault(f.name.lower(), f.type) != f.type for f in schema):
             return False
-    return bool(files) and numbers != {len(merged)}
+    return numbers != {len(merged)}
+
+
+def _schema(file: Path, file_format: str) -> pa.Schema:
+    if file_format == "orc":
+        # Takes a tenth of a second, which the other formats do not spend.
+        from pyarrow.orc import ORCFile
+
+        return ORCFile(file).schema
+    return pq.read_schema(file)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from glob import glob
 from pathlib import Path
 
+_EITHER = re.compile(r"\{([^{}]*)\}")
 _PATTERN = re.compile(r"([][{}*?])")
 
 
@@ -18,12 +20,27 @@ def file_or_pattern(path: str) -> str:
     return escaped(path) if _PATTERN.search(path) and Path(path).exists() else path
 
 
+def _alternatives(pattern: str) -> list[str]:
+    """The patterns that one with `{a,b}` stands for, which Python does not know."""
+    found = _EITHER.search(pattern)
+    if found is None:
+        return [pattern]
+    start, end = found.span()
+    return [
+        rest
+        for each in found[1].split(",")
+        for rest in _alternatives(pattern[:start] + each + pattern[end:])
+    ]
+
+
 def files_at(path: Path) -> list[Path] | None:
-    """The files at a path of this machine; None of others, and of patterns."""
+    """The files at a path of this machine, or of a pattern of such; None of others."""
     if path.is_file():
         return [path]
     if not path.is_dir():
-        return None
+        places = [Path(p) for one in _alternatives(str(path)) for p in sorted(glob(one))]
+        found = [file for place in dict.fromkeys(places) for file in files_at(place) or ()]
+        return found or None
     hidden = ("_", ".")
     return [
         f

@@ -78,11 +78,12 @@ class RowSplitter:
         whole: bool,
         rows: int,
         accepted: Collection[str] = (),
+        retired: Collection[str] = (),
     ) -> Split:
         """Write the rows of the batches; of a model without batches, all rows are replaced.
 
         `rows` is how many there are, for the note; `accepted` are batches that a person accepted,
-        which are not quarantined as a whole. Raises DqsqlError.
+        which are not quarantined as a whole; those of `retired` batches go. Raises DqsqlError.
         """
         self._refuse_names(batches.types)
         found = self._row_checks()
@@ -102,7 +103,8 @@ class RowSplitter:
                     for odd in odd_in(self.odd, failed)
                 ],
             ).query()
-            good, counts = self._written(statement, batches, None if whole else batches.batches)
+            replaced = None if whole else (*batches.batches, *retired)
+            good, counts = self._written(statement, batches, replaced)
         return Split(counts, (self._told(sum(counts.values()), rows),), 1, good)
 
     def _written(

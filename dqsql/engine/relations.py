@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-# Spark's option to take the columns of all Parquet files, not of one.
+# Spark's option to take the columns of all Parquet or ORC files, not of one.
 _MERGE = "mergeSchema"
 # The column that Spark adds where it has seen lines that are no JSON.
 _CORRUPT = "_corrupt_record"
@@ -139,9 +139,9 @@ def known_schema(spark: SparkSession, source: Source) -> str | StructType | None
 def _options(spark: SparkSession, source: Source) -> dict[str, str]:
     if source.path is None:
         return dict(source.options)
-    if (source.file_format or "parquet") == "parquet":
+    if (file_format := source.file_format or "parquet") in ("parquet", "orc"):
         chosen = any(name.lower() == _MERGE.lower() for name in source.options)
-        merged = not chosen and columns_were_added(source.path)
+        merged = not chosen and columns_were_added(source.path, file_format)
         return {**source.options, **({_MERGE: "true"} if merged else {})}
     if source.file_format != "csv":
         return dict(source.options)

@@ -163,13 +163,24 @@ class Upkeep:
             condition = f"{among('model', [model])} and {condition}"
         return self._delete(name, table, condition)
 
-    def delete_before(self, name: str, column: str, moment: dt.datetime) -> int:
-        """Delete the rows whose `column`, a timestamp, is before a moment; returns how many."""
+    def delete_before(
+        self,
+        name: str,
+        column: str,
+        moment: dt.datetime,
+        kept: Mapping[str, Collection[str]] | None = None,
+    ) -> int:
+        """Delete the rows whose `column`, a timestamp, is before a moment; returns how many.
+
+        Those of the batches `kept`, by model, stay.
+        """
         table = self._table(name)
         if table is None:
             return 0
-        earlier = f"\"{column}\" < '{moment:%Y-%m-%dT%H:%M:%SZ}'"
-        return self._delete(name, table, earlier)
+        conditions = [f"\"{column}\" < '{moment:%Y-%m-%dT%H:%M:%SZ}'"]
+        for model, batches in (kept or {}).items():
+            conditions.append(f"not ({among('model', [model])} and {among('batch', batches)})")
+        return self._delete(name, table, " and ".join(conditions))
 
     def left_over(self, name: str) -> list[str]:
         """Files in the folder of a table that its log does not know, a day old or more."""

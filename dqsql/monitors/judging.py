@@ -7,6 +7,7 @@ backfill are judged in order, each as if it had been run on its own day.
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -405,5 +406,5 @@ def held_back_note(
     return (
         f"monitors do not learn from {flagged:,} of {plural(every, 'batch')}, because they have"
         f" findings of severity error{named}: correct that check or give it {setting}, and run"
-        f" with --full-refresh; or see `dqsql review list --select {model}`",
+        f" with --full-refresh; or see `dqsql review list --select {shlex.quote(model)}`",
     )

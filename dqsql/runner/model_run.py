@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,13 @@ from dqsql.engine.failing_rows import FailureSampler, Samples, returned_rows
 from dqsql.engine.failures import hiding_values
 from dqsql.engine.history import stored_of_model, stored_rows
 from dqsql.engine.journal import Journal, Work
-from dqsql.engine.ledger import batch_record, ledger_rows, retired_note, unchecked_note
+from dqsql.engine.ledger import (
+    batch_record,
+    ledger_rows,
+    retired_note,
+    take_renamed,
+    unchecked_note,
+)
 from dqsql.engine.measurement import Measurement
 from dqsql.engine.preparation import prepare
 from dqsql.engine.project_key import project_key
@@ -206,16 +212,9 @@ class ModelRun:
         if self.quarantine is None:
             return Split()
         self._step("splitting rows")
-        splitter = RowSplitter(
-            self.plan,
-            tested.part.states,
-            self.spark,
-            self.project,
-            self.quarantine,
-            self.run_id,
-            self.now,
-            found.judged.odd,
-        )
+        states, when = tested.part.states, (self.run_id, self.now)
+        where = self.plan, states, self.spark, self.project, self.quarantine
+        splitter = RowSplitter(*where, *when, found.judged.odd)
         split = splitter.split(
             found.all,
             BatchFilter(tested.batches, tested.batch_type, self._columns),
@@ -223,6 +222,8 @@ class ModelRun:
             whole=self.plan.model.config.batch_by is None and self.label is None,
             rows=sum(found.measured.rows.values()),
             accepted=self._reviewed,
+            # Their rows are among those of the new batches.
+            retired=() if tested.before else tuple(self.retired),
         )
         self.good = split.good
         return split
@@ -231,7 +232,7 @@ class ModelRun:
         """What there is to scan, as far as Spark can do it."""
         batches, compiled = tuple(sorted(choice.batches, key=batch_order)), self.plan
         self.plan = with_meaning(for_types(self.plan, self._columns), self._columns)
-        self._meaning = Meaning.of(self.plan, self._columns)
+        self._meaning = Meaning.of(self.plan, self._columns, batch_type)
         self._learn_before_scan(batches, batch_type)
         self._step(f"analysing {plural(len(self.plan.states), 'aggregate')}")
         prepared = prepare(self.plan, self.spark, self.now, self._columns)
@@ -249,9 +250,10 @@ class ModelRun:
         """What a person should know; the ledger has the verdicts."""
         model, results = self.plan.model, samples.results
         notes = (*tested.choice.notes, *meaning_notes(self._meaning, tested.before, tested.batches))
-        notes += (*retired_note(model, self.retired, tested.before), *found.notes)
+        notes += (*retired_note(model, self.retired, tested.before, self._meaning), *found.notes)
         if found.cumulative is not None:
-            notes += outdated_note(tested.before, sound, tested.batches)
+            there = {b: r for b, r in tested.before.items() if b not in tested.choice.lost}
+            notes += outdated_note(there, sound, tested.batches)
         notes += miscounted_note(model.name, self.store, self.ledger, results)
         if self.plan.monitors:
             statuses = [r.status for r in self.ledger.values()]
@@ -299,7 +301,12 @@ class ModelRun:
         found, known = self.discovered, len(self.discovered)
         columns, limits = self._columns, self.limits
         discovery = Discovery(self.spark, self.project, model, limits, kind, columns, found)
-        choice = discovery.choose(self.request, self.ledger, self._own_batch)
+        meaning = Meaning.of(self.plan, columns, kind)
+
+        def retire(batches: Iterable[str | None]) -> None:
+            self.retired = {**self.retired, **take_renamed(self.ledger, meaning, batches)}
+
+        choice = discovery.choose(self.request, self.ledger, self._own_batch, retire)
         self._looks = len(found) - known
         return newest_again(choice, self.plan, self.ledger, self.now, columns), kind
 
@@ -321,15 +328,9 @@ class ModelRun:
 
     def _execution(self, choice: BatchChoice, batch_type: str) -> ModelExecution:
         wanted = tuple(b for b in choice.batches if b not in choice.empty)
-        scan = Scan(
-            self.plan.model,
-            (),
-            BatchFilter(wanted, batch_type, self._columns),
-            self._own_batch,
-            choice.empty,
-            self._columns,
-            choice.sizes,
-        )
+        rows = BatchFilter(wanted, batch_type, self._columns)
+        known = self._own_batch, choice.empty, self._columns, choice.sizes
+        scan = Scan(self.plan.model, (), rows, *known)
         key = partial(project_key, self.project.root)
         return ModelExecution(self.spark, self.store, self.plan, scan, key)
 

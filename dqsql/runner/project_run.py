@@ -26,7 +26,7 @@ from dqsql.engine.inputs import (
 )
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
-from dqsql.engine.ledger import read_ledgers, refuse_lost_rows, take_retired, versions_after
+from dqsql.engine.ledger import read_ledgers, refuse_unsound, take_retired, versions_after
 from dqsql.engine.registered import Registered
 from dqsql.engine.rows import model_run_row, run_row, store_dimensions
 from dqsql.engine.small import Scale
@@ -192,7 +192,7 @@ class ProjectRun:
         names = [p.model.name for p in self.compiled.plans]
         self.ledgers = ledgers = read_ledgers(store)
         if not self.request.full_refresh:
-            refuse_lost_rows(store, ledgers, names)
+            refuse_unsound(store, ledgers, names, self._project.name)
         reviews, self._findings = heed_people(store, ledgers, names, self.started)
         self._reviews = {
             model: {batch: row["verdict"] for batch, row in rows.items()}

@@ -16,6 +16,7 @@ from dqsql.model.project import Project
 from dqsql.model.tables import ALL_TABLES
 from dqsql.report.views import described_views
 from dqsql.runner.compilation import Place, Where
+from dqsql.runner.warehouse import ensure_warehouse
 
 if TYPE_CHECKING:
     from dqsql.engine.upkeep import Upkeep
@@ -30,6 +31,8 @@ def doctor(
     """
     project = Where(project_dir, **place).project()
     with upkeep_of(project) as upkeep:
+        if repair:
+            ensure_warehouse(project.target)
         return Doctor(upkeep, repair).examine()
 
 
@@ -44,6 +47,7 @@ def clean_tables(
     before = dt.datetime.now(dt.UTC) - age_of(older_than)
     project = Where(project_dir, **place).project()
     with upkeep_of(project) as upkeep:
+        ensure_warehouse(project.target)
         return tuple(cleaned(upkeep, before))
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from dqsql.engine.parquet_files import columns_were_added
+from dqsql.engine.paths import files_at
 from dqsql.engine.relations import read_source
 from dqsql.errors import Span
 from dqsql.model.project import Source
@@ -43,6 +46,27 @@ def test_columns_were_added(
     tmp_path: Path, tables: tuple[dict[str, pa.Array], ...], added: bool
 ) -> None:
     assert columns_were_added(str(folder_of(tmp_path, *tables))) is added
+
+
+def test_patterns_and_orc_are_looked_at_too(spark: SparkSession, tmp_path: Path) -> None:
+    for number, columns in enumerate((OLD, ADDED)):
+        orc.write_table(pa.table(columns), tmp_path / f"{number}.orc")
+        pq.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
+    (tmp_path / "b").mkdir()
+    shutil.copy(tmp_path / "1.parquet", tmp_path / "b" / "2.parquet")
+    names = {p: [f.name for f in files_at(tmp_path / p) or ()] for p in ("*.orc", "{b,0.*}", "x*")}
+    assert names == {
+        "*.orc": ["0.orc", "1.orc"],
+        "{b,0.*}": ["2.parquet", "0.orc", "0.parquet"],
+        "x*": [],
+    }
+    for kind in ("orc", "parquet"):
+        path = str(tmp_path / f"*.{kind}")
+        assert columns_were_added(path, kind)
+        source = Source("raw", kind, f"`t_{kind}`", Span("s.yml"), path, kind)
+        rows = read_source(spark, source)
+        found = {tuple(row) for row in rows.select("id", "y").collect()}
+        assert found == {(1, None), (2, None), (3, "new")}
 
 
 @pytest.mark.parametrize("tables", [(OLD, ADDED), (ADDED, OLD)])

@@ -7,9 +7,10 @@ import datetime as dt
 import pytest
 
 from dqsql.engine.batches import batch_of_run
-from dqsql.errors import ConfigError, QueryError, SourceNotFoundError
+from dqsql.errors import ConfigError, QueryError, SourceNotFoundError, UsageError
 from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchRecord, BatchStatus, Status
+from tests.tables import table_rows
 
 from .conftest import NewProject
 
@@ -305,7 +306,7 @@ def test_a_check_that_is_added_later(new_project: NewProject) -> None:
     project.write({"checks/m.sql": BY_DAY.replace("@max < 9", "@max < 9 @min > 0 @median > 0")})
     (note,) = project.run().models[0].notes
     assert note.startswith("2 checks (min > 0, median > 0) have not run on any batch yet")
-    assert "--batch 'd2'" in note
+    assert "--batch d2," in note
     project.data(f"{DAYS} union all select 'd3', 7")
     result = project.run()
     assert result.models[0].batches == ("d3",)
@@ -380,10 +381,13 @@ def test_a_column_whose_type_changes(new_project: NewProject) -> None:
 def test_batches_whose_type_changes(new_project: NewProject) -> None:
     project = new_project(BY_DAY, "select date '2024-01-01' as day, 1 as x")
     project.run()
-    project.data("select timestamp '2024-01-02 00:00:00' as day, 1 as x")
-    assert project.run().models[0].batches == ("2024-01-02 00:00:00",)
     project.data("select '2024-01-01' as day, 1 as x")
     assert project.run().models[0].skipped == "nothing new"
+    # Now its name is written in another way.
+    project.data("select timestamp '2024-01-01 00:00:00' as day, 1 as x")
+    (found,) = project.run().models
+    assert found.batches == ("2024-01-01 00:00:00",)
+    assert any("1 earlier batch is retired" in note for note in found.notes)
 
 
 def test_a_run_of_some_batches_leaves_the_others_to_the_next(new_project: NewProject) -> None:
@@ -461,3 +465,73 @@ def test_rows_without_a_batch_count_whenever_batches_begin(
     assert model.results[0].status is Status.FAIL
     asked = project.run(event_time_start="2024-01-01", event_time_end="2024-01-02").models[0]
     assert asked.unbatched == 0
+
+
+def test_a_batch_by_of_another_type_writes_other_names(new_project: NewProject) -> None:
+    model = """
+        {{ config(batch_by = 'day') }}
+        select %s as day
+        from {{ source('raw', 't') }}
+        -- @row_count > 0 {scope: cumulative}
+        """
+    data = "select date'2024-01-01' + cast(id as int) as at from range(14)"
+    project = new_project(model % "at", data)
+    project.run()
+    project.write({"checks/m.sql": model % "date_trunc('week', at)"})
+    (found,) = project.run().models
+    assert (
+        "batch_by is of type timestamp, and was date: 14 earlier batches are retired, and checks"
+        " start again" in found.notes
+    )
+    seen = {r.batch: r.observed for r in found.results if r.check_name == "row_count > 0"}
+    assert seen == {"2024-01-01 00:00:00": 7, "2024-01-08 00:00:00": 14}
+    (again,) = project.run(batches=["2024-01-08 00:00:00"]).models
+    assert not any("retired" in n for n in again.notes)
+
+
+def test_rows_of_retired_batches_leave_the_tables_of_rows(new_project: NewProject) -> None:
+    model = """
+        {{ config(batch_by = "%s", quarantine = true) }}
+        select at, x  -- @not_null(x)
+        from {{ source('raw', 't') }}
+        """
+    data = "select date'2024-01-01' + cast(id as int) as at, nullif(id, 3) as x from range(14)"
+    project = new_project(model % "at", data)
+    project.run()
+    project.write({"checks/m.sql": model % "date_trunc('month', at)"})
+    project.run()
+    folder = project.root / "warehouse" / "dq_rows"
+    rows = {t: table_rows(folder, t) for t in ("m_good", "m_quarantined")}
+    assert {t: len(found) for t, found in rows.items()} == {"m_good": 13, "m_quarantined": 1}
+
+
+def test_two_projects_do_not_share_the_batches_of_a_model(new_project: NewProject) -> None:
+    project = new_project(BY_DAY, DAYS)
+    project.run(batches=["d1"])
+    file = project.root / "dqsql_project.yml"
+    file.write_text(file.read_text().replace("name: test", "name: other"))
+    with pytest.raises(UsageError, match="the project 'test_project' has checked a model m into"):
+        project.run()
+    # That is what a project does that was renamed.
+    assert project.run(full_refresh=True).models[0].batches == ("d1", "d2")
+    assert project.run().models[0].skipped == "nothing new"
+
+
+@pytest.mark.parametrize(
+    "more", [{"event_time_start": "2024-01-01"}, {"event_time_end": "5"}, {"full_refresh": True}]
+)
+def test_batches_are_chosen_in_one_way(new_project: NewProject, more: dict[str, object]) -> None:
+    project = new_project(BY_DAY, DAYS)
+    with pytest.raises(UsageError, match="are two choices of batches"):
+        project.run(batches=["d1"], **more)
+
+
+def test_what_notes_say_to_type_means_the_same_in_a_shell(new_project: NewProject) -> None:
+    project = new_project(BY_DAY, "select * from values ('A&B', 1), ('$(x)', 1) as t(day, x)")
+    project.run()
+    project.data("select * from values ('A&B', 1), ('A&B', 1), ('$(x)', 1), ('$(x)', 2) t(day, x)")
+    (found,) = project.run().models
+    assert found.notes == (
+        "2 checked batches have other rows now; check them again with --batch '$(x)', --batch"
+        " 'A&B'",
+    )

@@ -19,6 +19,7 @@ from dqsql.cli.main import cli
 from dqsql.engine.doctor import age_of
 from dqsql.engine.ledger import ledger_rows, read_ledgers
 from dqsql.errors import ConfigError, StorageError, UsageError
+from dqsql.model.results import BatchStatus
 from dqsql.model.tables import BATCHES, METRICS
 from dqsql.runner.upkeep import clean_tables, doctor, export
 from tests.tables import DAYS, StoredRuns, table_rows
@@ -202,6 +203,22 @@ def test_old_verdicts_go_and_metrics_stay(make_project: Callable[..., Path]) -> 
     assert tables.refused() is None
     assert tables.doctor().ailments == ()
     assert all(c.rows == 0 for c in clean_tables(tables.root, older_than="400d"))
+
+
+def test_the_verdicts_on_batches_that_wait_for_a_review_stay(
+    make_project: Callable[..., Path],
+) -> None:
+    tables = StoredRuns(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
+    tables.run(*DAYS[:2], at=OLD)
+    tables.run(DAYS[2])
+    ledger = read_ledgers(tables.store)["m"]
+    ledger[DAYS[1]] = replace(ledger[DAYS[1]], status=BatchStatus.FLAGGED)
+    tables.store.replace_partition(BATCHES, ledger_rows(ledger))
+    done = {c.table: c.rows for c in clean_tables(tables.root, older_than="400d")}
+    assert done["dq_results"] == 1
+    assert {r["batch"] for r in table_rows(tables.folder, "dq_results")} == set(DAYS[1:3])
+    assert tables.refused() is None
+    assert tables.doctor().ailments == ()
 
 
 @pytest.mark.parametrize(("text", "days"), [("400d", 400), ("8 w", 56), ("3", 3), ("1 day", 1)])

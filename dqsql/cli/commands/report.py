@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -215,7 +216,7 @@ def _waiting(facts: ModelFacts) -> Iterator[str]:
     named = printable(first_of(batches, _NAMED))
     yield ""
     yield f"{plural(len(batches), 'batch')} {'waits' if len(batches) == 1 else 'wait'} for a review"
-    yield f"  {named}: dqsql review list --select {printable(facts.name)}"
+    yield f"  {named}: dqsql review list --select {printable(shlex.quote(facts.name))}"
 
 
 def _line(check: Mapping[str, Any], out: Terminal) -> str:

@@ -116,6 +116,16 @@ def test_another_batch_by(begun: Project) -> None:
     assert values(found)["sum"] == 7.5
 
 
+def test_segments_that_come_later(begun: Project) -> None:
+    text = (begun.root / "checks/m.sql").read_text()
+    (begun.root / "checks/m.sql").write_text(
+        text.replace("batch_by='day'", "batch_by='day', segment_by=['y']")
+    )
+    (found,) = begun.run(DAYS[2]).models
+    note = "segment_by is y, and was not set: cumulative metrics leave out earlier batches of it"
+    assert any(n.startswith(note) for n in found.notes)
+
+
 def test_another_type(begun: Project) -> None:
     put(begun, DAYS, pa.string())
     found = third(begun)
