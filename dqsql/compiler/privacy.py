@@ -17,7 +17,7 @@ from dqsql.compiler.trees import nodes
 from dqsql.dialect import formula, literal, parse_expression
 from dqsql.errors import CompileError, DqsqlError, Span
 from dqsql.model.plan import PII_KEY, FrequencyTable, Metric, StateColumn
-from dqsql.model.project import Annotation, CheckModel, CheckSettings
+from dqsql.model.project import Annotation, CheckModel, CheckSettings, view_name
 from dqsql.templating import locate as locate_text
 
 # Aggregates whose results are made of all rows. That a sum over a single row is its value is the
@@ -173,18 +173,31 @@ _DECIDING: dict[type[exp.Expr], str] = {
 }
 
 
-def derived_warnings(model: CheckModel) -> Iterator[str]:
+def derived_warnings(model: CheckModel, read: Sequence[CheckModel] = ()) -> Iterator[str]:
     """A warning for each column of a model that is made of the same columns as a private one.
 
-    By sqlglot's lineage of the rendered SELECT; what that cannot follow (a star, SQL of Spark that
-    sqlglot does not know) is passed over without a word.
+    Or of a private column of a model that it reads (`ref`). By sqlglot's lineage of the rendered
+    SELECT; what that cannot follow (SQL of Spark that sqlglot does not know) is passed over without
+    a word, and a star is only followed to models that are read.
     """
     private = pii_columns(model)
     names = [p.name for p in model.projections if p.name is not None]
-    if not private.intersection(name.lower() for name in names):
+    secret = {
+        f"{view_name(other)}.{name}".lower(): f"{name} of {other.name}"
+        for other in read
+        for name in sorted(pii_columns(other))
+    }
+    unmarked = frozenset[str]().union(*map(pii_columns, read)) - private
+    if model.columns is None and unmarked:
+        listed = ", ".join(map(repr, sorted(unmarked)))
+        yield (
+            f"{model.path}: all columns of {', '.join(m.name for m in read)} are taken, of which"
+            f" {listed} is private there; mark it here, too: config(pii = [{listed}])"
+        )
+    if not secret and not private.intersection(name.lower() for name in names):
         return
     sources = {name: _sources(model.sql, name) for name in names}
-    secret = {s: n for n in names if n.lower() in private for s in sources[n]}
+    secret |= {s: n for n in names if n.lower() in private for s in sources[n]}
     for name in names:
         made_of = [secret[s] for s in sorted(sources[name]) if s in secret]
         if made_of and name.lower() not in private:

@@ -7,6 +7,8 @@ the rows that pass. All of them compare metrics that are scanned with the others
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -231,6 +233,7 @@ def _mostly(annotation: Annotation, rows: Predicate) -> CheckLimits:
     return CheckLimits(fails, warns, rows)
 
 
+_OWN_CONDITION = re.compile(r"\s*(?:satisfies(?:_if)?|compliance|expect)\s*\(", re.IGNORECASE)
 _SEVERAL = "write an annotation for each"
 
 
@@ -238,6 +241,9 @@ def _row_demands(annotation: Annotation, rows: Predicate, setting: str) -> list[
     """What the check demands of rows. Raises CompileError: it is not about rows."""
     parts = list(conjuncts(rows.ast))
     demands = [d for part in parts if (d := _row_demand(part, rows)) is not None]
+    if _OWN_CONDITION.match(annotation.expression):
+        # That a row without a value passes is what the condition itself says.
+        demands = [replace(d, needs=()) for d in demands]
     if len(demands) < len(parts):
         raise _problem(
             annotation,
@@ -297,14 +303,15 @@ def _row_count(counted: exp.Expr) -> exp.Expr:
 
 
 def _values(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
-    """What must have a value in `x is null or ..`: a row without one passes, and says nothing."""
+    """What must have a value in `x is null or y is null or ..`: a row without one says nothing."""
     met = None if condition is None else condition.unnest()
-    while isinstance(met, exp.Or):
-        left = met.left.unnest()
-        if isinstance(left, exp.Is) and isinstance(left.expression, exp.Null):
-            return (left.this,)
-        met = left
-    return ()
+    if not isinstance(met, exp.Or):
+        return ()
+    terms = [term.unnest() for term in met.flatten()]
+    nulls = itertools.takewhile(
+        lambda term: isinstance(term, exp.Is) and isinstance(term.expression, exp.Null), terms
+    )
+    return tuple(term.this for term in nulls)
 
 
 def _keys(counted: exp.Expr) -> tuple[exp.Expr, ...]:

@@ -69,18 +69,24 @@ def _of_dates(plan: Plan, types: Mapping[str, str]) -> dict[str, EngineError]:
     """The states of metrics that take numbers alone, and are asked of a date."""
     dates = {name for name, kind in types.items() if kind == "date"}
     casts = {s.name: date for s in plan.states if dates and (date := _date_as_number(s, dates))}
-    found: dict[str, EngineError] = {}
+    refused: dict[str, EngineError] = {}
     for metric in plan.metrics:
         date = next((casts[s] for s in metric.states if s in casts), None)
         # The range of dates is an interval.
         if metric.name in NUMBERS_ONLY - {"range"} and (metric.column or "").lower() in dates:
             date = metric.column
         if date is not None:
-            error = QueryError(
+            refused[metric.alias] = QueryError(
                 f"{metric.text} takes numbers, and {date} is a date",
                 hint="days_to_median and days_to_min count the days from the batch to it",
             )
-            found |= dict.fromkeys(metric.states, error)
+    # Other metrics may share the count of values, which is right: one state that lacks is enough.
+    sound = {s for m in plan.metrics if m.alias not in refused for s in m.states}
+    found: dict[str, EngineError] = {}
+    for metric in plan.metrics:
+        if metric.alias in refused:
+            own = [s for s in metric.states if s not in sound]
+            found |= dict.fromkeys(own or metric.states, refused[metric.alias])
     return found
 
 

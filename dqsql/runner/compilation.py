@@ -174,7 +174,12 @@ def compile_project(
 
     queries = _Queries({p.model.name: p for p in plans if not p.rejected}, written)
     over_limit = over_budget(plans, queries, by_model, budget.get("total"))
-    derived = (warning for model in chosen for warning in derived_warnings(model))
+    by_id = {model.unique_id: model for model in project.models}
+    derived = (
+        warning
+        for model in chosen
+        for warning in derived_warnings(model, [by_id[d] for d in model.depends_on if d in by_id])
+    )
     warnings = (*project.warnings, *missed, *_suspicions(plans, catalog), *derived)
     return CompileResult(
         project=replace(project, left_tests=left, warnings=warnings),

@@ -49,3 +49,25 @@ def test_they_are_told(make_project: MakeProject, select: str, warned: list[str]
 def test_not_where_they_are_marked(make_project: MakeProject) -> None:
     sql = "{{ config(pii = ['email', 'MAIL']) }}\nselect email, lower(email) as mail from t"
     assert warnings_of(make_project, sql) == []
+
+
+@pytest.mark.parametrize(
+    ("select", "told"),
+    [
+        ("select id, email from {{ ref('up') }}", "the column email is derived from email of up,"),
+        ("select id, upper(email) as e from {{ ref('up') }} u", "the column e is derived from"),
+        ("select * from {{ ref('up') }}", "all columns of up are taken, of which 'email' is"),
+        ("select id, length(email) as n from {{ ref('up') }}", None),
+        ("{{ config(pii = ['email']) }} select id, email from {{ ref('up') }}", None),
+        ("{{ config(pii = ['email']) }} select * from {{ ref('up') }}", None),
+    ],
+)
+def test_private_columns_of_a_model_that_is_read(
+    make_project: MakeProject, select: str, told: str | None
+) -> None:
+    up = "select id,\n  email -- @not_null {pii: true}\nfrom t\n"
+    down = f"{select}\n-- @row_count > 1\n"
+    compiled = compile_project(make_project({"checks/up.sql": up, "checks/down.sql": down}))
+    found = [w for w in compiled.project.warnings if "private" in w]
+    assert len(found) == (told is not None)
+    assert told is None or told in found[0]

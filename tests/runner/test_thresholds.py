@@ -123,7 +123,7 @@ def test_a_late_batch_says_that_later_ones_have_not_counted_it(new_project: NewP
     (late,) = project.run(batches=["2"]).models
     assert late.notes == (
         "`after` counted the failing batches before 3 later batches without this run; count again"
-        " with --event-time-start '3'",
+        " with --event-time-start 3",
     )
     (again,) = project.run(event_time_start="3").models
     assert again.notes == ()
@@ -266,3 +266,21 @@ def test_a_batch_that_could_not_be_checked_does_not_end_a_row(new_project: NewPr
         result = project.attempt(batches=[day(number)])
         found |= {r.batch: r.status for r in result.results}
     assert found == {day(1): Status.WARN, day(2): Status.ERROR, day(3): Status.FAIL}
+
+
+def test_which_rows_a_share_is_about(new_project: NewProject) -> None:
+    project = new_project(
+        """
+        select a, b from {{ source('raw', 't') }}
+        -- @satisfies(b is null or a < 5) {mostly: 0.8, name: own}
+        -- @less_than(a, b) {mostly: 0.3, name: pairs}
+        -- @histogram(b) > 0 {store_failures: true, name: values}
+        """,
+        "select * from values (1.0D, 5.0D), (2.0D, null), (9.0D, null), (double('NaN'), null),"
+        " (7.0D, 3.0D), (0.0D, 0.0D) as t(a, b)",
+    )
+    found = {r.check_name: r for r in project.run(quarantine=True).results}
+    # A row without b passes what says so itself; of pairs it says nothing.
+    assert found["own"].observed == pytest.approx(5 / 6)
+    assert found["pairs"].observed == pytest.approx(1 / 3)
+    assert {name: r.status.value for name, r in found.items()} == dict.fromkeys(found, "pass")

@@ -1,13 +1,18 @@
 """Quantiles from counts of numbers: the same whatever the order of rows, batches and tasks.
 
 The numbers of a batch of up to `EXACT_ROWS` rows are counted as they are, and quantiles are exact.
-In larger batches, and where batches are added up for cumulative metrics, numbers are rounded to
-their `BITS` leading binary digits first, so that there are at most 2,048 of them for each doubling
-of the number, however many rows there are. A quantile is then off by at most 2^-12 (0.024 %) of
-itself, besides the interpolation between neighbouring numbers, and that of a batch lies between its
-extremes. Masson, Rim and Lee, "DDSketch: a
-fast and fully-mergeable quantile sketch with relative-error guarantees" (PVLDB 12(12), 2019) bound
-the error in the same way; there the buckets are powers of a base, here floating-point numbers.
+In larger batches numbers are rounded to their `BITS` leading binary digits first, so that there are
+at most 2,048 of them for each doubling of the number, however many rows there are. A quantile is
+then off by at most 2^-12 (0.024 %) of itself, besides the interpolation between neighbouring
+numbers, and lies between the batch's extremes.
+
+Where batches are added up for cumulative metrics, numbers are rounded to their `DIGITS` leading
+decimal digits instead: at most 9,000 of them for each power of ten, off by at most 0.05 %, and
+numbers that people write, as prices of three digits, stay as they are whatever the batch's size.
+
+Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error
+guarantees" (PVLDB 12(12), 2019) bound the error in the same way; there the buckets are powers of a
+base, here floating-point numbers and decimals.
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 
 EXACT_ROWS = 10_000
-BITS = 12
+BITS, DIGITS = 12, 4
 # Veltkamp's splitting (Dekker, "A floating-point technique for extending the available precision",
 # Numerische Mathematik 18, 1971, section 5.8). Larger numbers would overflow, and stay as they are.
 _SPLITTER = 2 ** (53 - BITS) + 1
@@ -101,7 +106,7 @@ class NumberScan(FrequencyScan):
         entries = super()._entries()
         if self.exact:
             return entries
-        value = aliased(_rounded(column(VALUE)), VALUE)
+        value = aliased(_decimal(column(VALUE)), VALUE)
         query = exp.select(*map(column, (*self._keys, TABLE)), value)
         return query.from_(entries.subquery("numbers"))
 
@@ -149,6 +154,22 @@ def _rounded(value: exp.Expr) -> exp.Expr:
         f"case when abs({{0}}) < {_LARGEST}"
         f" then {{0}} * {_SPLITTER}D - ({{0}} * {_SPLITTER}D - {{0}}) else {{0}} end",
         value,
+    )
+
+
+def _decimal(value: exp.Expr) -> exp.Expr:
+    """A double rounded to its `DIGITS` leading decimal digits.
+
+    Small numbers are multiplied first, and divided then, which gives the double next to the
+    decimal; powers of ten below 1 are none.
+    """
+    places = formula(f"{DIGITS - 1} - floor(log10(abs({{0}})))", value)
+    return formula(
+        f"case when {{0}} = 0 or not abs({{0}}) between {1 / _LARGEST} and {_LARGEST} then {{0}}"
+        " when {1} >= 0 then rint({0} * power(10D, {1})) / power(10D, {1})"
+        " else rint({0} / power(10D, -({1}))) * power(10D, -({1})) end",
+        value,
+        places,
     )
 
 

@@ -49,7 +49,7 @@ from dqsql.monitors.recompute import (
     StoredVerdict,
     status_again,
 )
-from dqsql.monitors.settings import read_settings
+from dqsql.monitors.settings import literal_value, read_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +98,7 @@ class RowSettings:
 def row_settings(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -> RowSettings:
     """The settings of a monitor. Raises AnnotationError."""
     given = read_settings(monitor, SETTINGS, defaults, positional=True)
-    found = RowSettings(**given, columns=tuple(map(unquoted, monitor.positional)))
+    found = RowSettings(**given, columns=tuple(map(_name, monitor.positional)))
     if found.window < found.min_history:
         raise AnnotationError(
             f"@{NAME}: a window of {found.window} batches is smaller than min_history"
@@ -107,6 +107,11 @@ def row_settings(monitor: Monitor, defaults: Mapping[str, Any] | None = None) ->
             hint="make window larger, or min_history smaller",
         )
     return found
+
+
+def _name(text: str) -> str:
+    """The column that an argument names: by a name, or a text."""
+    return str(literal_value(text)) if text.startswith(("'", '"')) else unquoted(text)
 
 
 def learned_from(accepted: Sequence[str], settings: RowSettings) -> list[str]:
@@ -474,7 +479,7 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
     known = use.model.columns
-    unknown = [] if known is None else _lacking(map(unquoted, use.arguments), known)
+    unknown = [] if known is None else _lacking(map(_name, use.arguments), known)
     if known is not None and unknown:
         raise UnknownNameError(
             f"the model {use.model.name} has no column {unknown[0]!r}",

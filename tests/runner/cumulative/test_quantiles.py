@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dqsql.compiler.aggregates.quantiles import BITS, EXACT_ROWS, _rounded
+from dqsql.compiler.aggregates.quantiles import BITS, DIGITS, EXACT_ROWS, _decimal, _rounded
 from dqsql.dialect import column, to_sql
 
 from .conftest import NewProject, Project
@@ -18,7 +18,7 @@ from .conftest import NewProject, Project
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ERROR = 2.0**-BITS
+ERROR, DECIMAL_ERROR = 2.0**-BITS, 0.5 * 10.0 ** (1 - DIGITS)
 RANKS = (0.0, 0.01, 0.25, 0.5, 0.9, 0.999, 1.0)
 SIZES = {"2024-01-01": 301, "2024-01-02": EXACT_ROWS + 2_345, "2024-01-03": EXACT_ROWS}
 COLUMNS = ("uniform", "normal", "skewed", "far", "whole", "same")
@@ -96,14 +96,17 @@ def test_quantiles_of_small_and_large_batches(new_project: NewProject) -> None:
                 else:
                     assert off_by_less(of_day[name], rank, got), (day, at)
                 union = np.concatenate(before[name])
-                assert off_by_less(union, rank, found[day, "cumulative", *at]), (day, at)
+                together = found[day, "cumulative", *at]
+                assert off_by_less(union, rank, together, DECIMAL_ERROR), (day, at)
 
 
-def off_by_less(values: np.ndarray[Any, Any], rank: float, got: float) -> bool:
+def off_by_less(
+    values: np.ndarray[Any, Any], rank: float, got: float, error: float = ERROR
+) -> bool:
     """Whether both numbers next to the quantile are off by less than the error that is promised."""
     low = float(np.quantile(values, rank, method="lower"))
     high = float(np.quantile(values, rank, method="higher"))
-    slack = 1.0000001 * ERROR
+    slack = 1.0000001 * error
     return low - slack * abs(low) <= got <= high + slack * abs(high)
 
 
@@ -123,6 +126,37 @@ def test_numbers_are_rounded_to_their_leading_digits(spark: SparkSession) -> Non
     frame = spark.createDataFrame(pa.table({"x": between}))
     few = frame.selectExpr(f"count(distinct {to_sql(_rounded(column('x')))}) as n").toArrow()
     assert few["n"].to_pylist()[0] <= 2 ** (BITS - 1) + 1
+
+
+def test_numbers_that_people_write_stay_as_they_are(spark: SparkSession) -> None:
+    rng = np.random.default_rng(12)
+    written = [
+        round(float(m) * 10.0**e, 12) for e in range(-8, 9) for m in rng.integers(1, 9999, 99)
+    ]
+    others = np.ldexp(rng.uniform(1, 2, 20_000), rng.integers(-900, 900, 20_000))
+    xs = np.concatenate([written, others, [0.0, -0.1, 5e-324, math.inf, -math.inf, 1.7e308]])
+    frame = spark.createDataFrame(pa.table({"x": xs}))
+    rows = frame.selectExpr("x", f"{to_sql(_decimal(column('x')))} as r").toArrow().to_pydict()
+    x, rounded = np.array(rows["x"]), np.array(rows["r"])
+    plain = np.array([float(f"{v:.3e}") == v for v in x])
+    assert plain[: len(written)].all()
+    assert np.array_equal(rounded[plain], x[plain])
+    finite = (np.abs(x) < 1e290) & (np.abs(x) > 1e-290)
+    assert np.all(np.abs(rounded[finite] - x[finite]) <= DECIMAL_ERROR * np.abs(x[finite]))
+    assert np.array_equal(rounded[~finite], x[~finite])
+
+
+def test_cumulative_quantiles_of_few_rows_are_those_of_the_rows(new_project: NewProject) -> None:
+    sql = (
+        "{{ config(batch_by = 'day') }} select day, x from {{ source('raw', 't') }}\n"
+        "-- @median(x) = 0.1 {scope: cumulative}\n"
+        "-- @quantile(x, 0.9) <= 0.109 {scope: cumulative, name: p90}\n"
+    )
+    project = new_project("few", sql)
+    (project.root / "data").mkdir()
+    table = pa.table({"x": [0.1, 0.1, 0.1, 0.109], "day": ["a", "a", "b", "b"]})
+    pq.write_table(table, project.root / "data" / "t.parquet")
+    assert {r.status.value for r in project.run().results} == {"pass"}
 
 
 def test_quantiles_of_large_numbers_close_to_each_other_lie_between_them(
