@@ -7,12 +7,33 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from dqsql.cli.completion import complete_selector
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+class OutputChoice(click.Choice[str]):
+    """A way of output. One of another command may be in the environment for all of them: `text`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As click does, but for what the environment says."""
+        source = ctx and param and param.name and ctx.get_parameter_source(param.name)
+        if source is ParameterSource.ENVIRONMENT and value in _OUTPUTS:
+            value = value if value in self.choices else _OUTPUTS[0]
+        return super().convert(value, param, ctx)
+
+
+_OUTPUTS = ("text", "json", "github", "name", "path")
+
+
+class _BatchNames(click.types.StringParamType):
+    """Names of batches, which may have blanks; in the environment, commas part them."""
+
+    envvar_list_splitter = ","
 
 
 def option(*flags: str, **settings: Any) -> Callable[[F], F]:
@@ -68,6 +89,7 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
         "--batch",
         "batches",
         multiple=True,
+        type=_BatchNames(),
         metavar="BATCH...",
         help="Check these batches, new or not.",
     ),
@@ -125,13 +147,13 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     ),
     "output": option(
         "--output",
-        type=click.Choice(["text", "json"]),
+        type=OutputChoice(["text", "json"]),
         default="text",
         help="json prints one JSON object to standard output and nothing else.",
     ),
     "run_output": option(
         "--output",
-        type=click.Choice(["text", "json", "github"]),
+        type=OutputChoice(["text", "json", "github"]),
         default="text",
         help=(
             "json prints one JSON object to standard output and nothing else; github also"

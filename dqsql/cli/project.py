@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,13 +66,23 @@ def all_errors(compiled: CompileResult) -> tuple[DqsqlError, ...]:
 
 def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], ...]:
     """Write `manifest.json` and `compiled/`; return models and the files of their statements."""
+    from dqsql.json_text import read_json
     from dqsql.report.artefacts import MANIFEST, write_compiled, write_json
     from dqsql.report.manifest import manifest
     from dqsql.version import VERSION
 
     folder = target_dir(compiled)
+    before = None
+    if len(compiled.plans) < sum(m.config.enabled for m in compiled.project.models):
+        # Without one that can be read, the manifest is of the selection.
+        with suppress(OSError, ValueError):
+            before = read_json(folder / MANIFEST, {"models": dict, "checks": dict})
     content = manifest(
-        compiled.project, compiled.plans, generated_at=datetime.now(UTC), dqsql_version=VERSION
+        compiled.project,
+        compiled.plans,
+        generated_at=datetime.now(UTC),
+        dqsql_version=VERSION,
+        before=before,
     )
     # One line, as dbt writes it: of thousands of checks, indenting takes longer than compiling.
     write_json(folder / MANIFEST, content, indent=None)

@@ -77,6 +77,11 @@ def _as_arrow(data: pandas.DataFrame) -> pa.Table:
     """
     if not len(data.columns):
         raise UsageError("the pandas DataFrame has no columns")
+    twice = data.columns[data.columns.duplicated()]
+    if len(twice):
+        raise UsageError(
+            f"the pandas DataFrame has two columns {twice[0]!r}", hint="rename one of them"
+        )
     try:
         rows = pa.Table.from_pandas(data, preserve_index=False)
     except (pa.ArrowException, ValueError) as error:

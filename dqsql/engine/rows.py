@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dqsql.json_text import to_json
 from dqsql.model.events import COMPILE, DECIDE, DISCOVERY, SCAN
 from dqsql.model.plan import PROFILES, Check, Plan
 from dqsql.model.project import Severity
@@ -181,7 +182,7 @@ def run_row(
         "run_id": result.run_id,
         "project": result.project,
         "target": result.target,
-        "arguments": json.dumps(_json_safe(dict(result.arguments)), sort_keys=True),
+        "arguments": to_json(dict(sorted(result.arguments.items()))),
         "started_at": result.started_at,
         "finished_at": result.finished_at,
         "status": names[result.exit_code],

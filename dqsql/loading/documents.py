@@ -63,7 +63,7 @@ class Document:
     """A YAML mapping and the places of its parts.
 
     `error` is the kind of ConfigError that its problems are. `inherited` are the places of what
-    another file says.
+    another file says. `unrendered` are the values, null in `data`, whose templates do not work.
     """
 
     path: str
@@ -71,6 +71,13 @@ class Document:
     marks: Mapping[KeyPath, tuple[int, int]] = field(default_factory=dict)
     error: type[ConfigError] = ConfigError
     inherited: Mapping[KeyPath, Span] = field(default_factory=dict)
+    unrendered: Mapping[KeyPath, ConfigError] = field(default_factory=dict)
+
+    def refuse_unrendered(self, *keys: str) -> None:
+        """Raise what is wrong with a template in the part that begins with these keys."""
+        for path, error in self.unrendered.items():
+            if path[: len(keys)] == keys:
+                raise error
 
     def span(self, *keys: str | int) -> Span:
         """The place of the key at the end of a path of keys, or of the nearest known parent."""
@@ -218,10 +225,13 @@ def read_document(
     shown: str,
     render: Callable[[str, str], str] | None = None,
     error: type[ConfigError] = ConfigError,
+    *,
+    later: bool = False,
 ) -> Document:
     """Parse a YAML file whose top level is a mapping.
 
-    `render(text, path)` renders values that contain Jinja. Raises ConfigError, or `error`.
+    `render(text, path)` renders values that contain Jinja. Raises ConfigError, or `error`; with
+    `later`, those of templates are raised by `Document.refuse_unrendered`.
     """
     text = read_text(file, shown)
     if len(text) > _MAX_CHARACTERS:
@@ -230,7 +240,8 @@ def read_document(
     marks: dict[KeyPath, tuple[int, int]] = {}
     _refuse_forbidden_characters(text, shown, error)
     loader = LimitedLoader(text)
-    builder = _Builder(loader, marks, shown, render, error)
+    unrendered: dict[KeyPath, ConfigError] | None = {} if later else None
+    builder = _Builder(loader, marks, shown, render, error, unrendered)
     try:
         node = loader.get_single_node()
         data = {} if node is None else builder.build(node, ())
@@ -248,7 +259,7 @@ def read_document(
         loader.dispose()
     if not isinstance(data, dict):
         raise error("the file must hold a mapping", span=Span(shown), hint="write `key: value`")
-    document = Document(shown, data, marks, error)
+    document = Document(shown, data, marks, error, unrendered=unrendered or {})
     document.mapping(data, what="the file")
     return document
 
@@ -276,6 +287,7 @@ class _Builder:
     shown: str
     render: Callable[[str, str], str] | None
     error: type[ConfigError]
+    unrendered: dict[KeyPath, ConfigError] | None = None
     open: set[int] = field(default_factory=set)
     built: int = 0
 
@@ -296,7 +308,7 @@ class _Builder:
                 return self._mapping(node, path)
             if isinstance(node, yaml.SequenceNode):
                 return [self.build(item, (*path, i)) for i, item in enumerate(node.value)]
-            return self._scalar(node)
+            return self._scalar(node, path)
         finally:
             self.open.discard(id(node))
 
@@ -315,7 +327,7 @@ class _Builder:
             result[key] = self.build(value_node, (*path, str(key)))
         return result
 
-    def _scalar(self, node: yaml.Node) -> Any:
+    def _scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         value = self._value(node)
         if self.render is None or not isinstance(value, str):
             return value
@@ -324,7 +336,11 @@ class _Builder:
         try:
             return self.render(value, self.shown)
         except LoadError as error:
-            raise self.error(error.message, span=self._span(node), hint=error.hint) from error
+            problem = self.error(error.message, span=self._span(node), hint=error.hint)
+            if self.unrendered is None:
+                raise problem from error
+            self.unrendered[path] = problem
+            return None
 
     def _value(self, node: yaml.Node) -> Any:
         try:

@@ -111,7 +111,8 @@ def _find_file(request: TargetRequest) -> Path | None:
 def _read(file: Path, request: TargetRequest) -> Document:
     shown = str(file.relative_to(request.root)) if file.is_relative_to(request.root) else str(file)
     library = MacroLibrary((), base_context(request.vars, None, secrets=True))
-    return read_document(file, shown, library.render, ProfileError)
+    # As in dbt, what other outputs and profiles name need not be set.
+    return read_document(file, shown, library.render, ProfileError, later=True)
 
 
 def _embedded(request: TargetRequest, profile: str) -> Target:
@@ -139,6 +140,7 @@ def _from_profile(document: Document, profile: str, request: TargetRequest) -> T
             f"the profile {profile!r} has no outputs",
             hint="write `outputs:` with a target below it",
         )
+    document.refuse_unrendered(profile, "target")
     chosen = request.target or section.read("target", as_text) or "default"
     if chosen not in outputs.values:
         raise section.problem(
@@ -146,6 +148,7 @@ def _from_profile(document: Document, profile: str, request: TargetRequest) -> T
             "target" if request.target is None else "outputs",
             hint=nearest(chosen, outputs.values) or _known("targets", list(outputs.values)),
         )
+    document.refuse_unrendered(profile, "outputs", chosen)
     output = outputs.section(chosen, f"the target {chosen!r}")
     own = output.section("dqsql", "'dqsql'")
     own.check_keys(OWN_KEYS, "'dqsql'")

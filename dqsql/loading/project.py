@@ -69,6 +69,8 @@ def load_project(
     `Project.broken` holds. Nothing is written and Spark is not started.
     """
     root = expanded(project_dir).resolve()
+    if vars is not None and not isinstance(vars, str | Mapping):
+        raise UsageError(f"vars is a mapping or a text, not {type(vars).__name__}")
     overrides = parse_vars(vars) if isinstance(vars, str) else dict(vars or {})
     request = TargetRequest(
         root, profile=profile, target=target, profiles_dir=profiles_dir, vars=overrides

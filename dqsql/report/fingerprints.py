@@ -1,9 +1,9 @@
 """Fingerprints of what a model's verdicts depend on: `state:modified` compares them.
 
 A fingerprint is the SHA-256 of a JSON text. `configs` is of the settings of the model, also of
-those that it has from the project; `checks` of its annotations with their settings; `macros` of the
-project's macros that its text or its annotations name, also through other macros. The shipped
-macros change with dqsql, not with the project, and are left out.
+those that it has from the project, and of the files of its sources; `checks` of its annotations
+with their settings; `macros` of the project's macros that its text or its annotations name, also
+through other macros. The shipped macros change with dqsql, not with the project, and are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from dqsql.json_text import to_json
 from dqsql.model.monitors import monitor_specs
-from dqsql.model.project import Annotation, CheckModel, MacroFile, Project
+from dqsql.model.project import Annotation, CheckModel, MacroFile, Project, Source
 
 PARTS = ("configs", "checks", "macros")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -64,7 +64,16 @@ class Fingerprints:
             sorted(config.pii),
             sorted(own.items()),
             [[kind, project.settings.get(kind)] for kind in kinds],
+            [self._place(s) for s in project.sources if s.unique_id in model.depends_on and s.path],
         ]
+
+    def _place(self, source: Source) -> list[Any]:
+        """Where the files of a source are and how they are read, the same in every clone.
+
+        The names of tables are those of a target, which may be another one.
+        """
+        path = (source.path or "").replace(str(self._project.root), ".")
+        return [source.unique_id, path, source.file_format, sorted(source.options.items())]
 
     @cached_property
     def _macros(self) -> dict[str, str]:

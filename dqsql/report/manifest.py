@@ -22,9 +22,18 @@ _SCHEMA_VERSION = 1
 
 
 def manifest(
-    project: Project, plans: Sequence[Plan], *, generated_at: datetime, dqsql_version: str
+    project: Project,
+    plans: Sequence[Plan],
+    *,
+    generated_at: datetime,
+    dqsql_version: str,
+    before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the content of `manifest.json`."""
+    """Return the content of `manifest.json`.
+
+    Of models without a plan, since a selection left them out, it says what the manifest `before`
+    did, if they are as they were.
+    """
     by_model = {plan.model.name: plan for plan in plans}
     fingerprints = Fingerprints(project)
     models = {
@@ -33,6 +42,15 @@ def manifest(
         for m in project.models
     }
     checks = {c["unique_id"]: c for plan in plans for c in check_records(plan)}
+    left_out = [m.unique_id for m in project.models if m.name not in by_model]
+    for name in left_out if before else ():
+        known = before["models"].get(name) if before else None
+        if known is not None and _same(known, models[name]):
+            models[name] = {**models[name], **{part: known[part] for part in _OF_PLAN}}
+    kept = {name for name in left_out if models[name]["states"]}
+    for check_id, check in ((before or {}).get("checks") or {}).items():
+        if kept.intersection(check["depends_on"]["nodes"]):
+            checks.setdefault(check_id, check)
     sources = {s.unique_id: source_record(s) | dbt_source(project, s) for s in project.sources}
     texts = macro_texts(own_macros(project))
     macros = {
@@ -59,6 +77,16 @@ def manifest(
         "child_map": _children(parents, (*models, *sources)),
         **dbt_part(project, models, checks),
     }
+
+
+_OF_PLAN = ("states", "metrics", "notes")
+
+
+def _same(known: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    parts = ("checksum", "fingerprints", *_OF_PLAN)
+    return all(part in known for part in parts) and all(
+        known[part] == now[part] for part in ("checksum", "fingerprints")
+    )
 
 
 def _children(parents: Mapping[str, Sequence[str]], nodes: Sequence[str]) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
@@ -36,9 +37,9 @@ def run(
     exclude: Sequence[str] = (),
     full_refresh: bool = False,
     fail_fast: bool = False,
-    batches: Sequence[str] = (),
-    event_time_start: str | None = None,
-    event_time_end: str | None = None,
+    batches: Sequence[str | dt.date] = (),
+    event_time_start: str | dt.date | None = None,
+    event_time_end: str | dt.date | None = None,
     store_failures: bool = False,
     quarantine: bool | None = None,
     only_new: bool = False,
@@ -63,7 +64,8 @@ def run(
         full_refresh: check all batches, including those checked before.
         fail_fast: stop after the first model with a failed check or an error.
         batches: check exactly these batches, new or not.
-        event_time_start: check the batches from this time or number on, new or not; UTC.
+        event_time_start: check the batches from this time or number on, new or not; UTC where it
+            has no time zone.
         event_time_end: check the batches before this time or number, new or not; UTC.
         store_failures: keep samples of the rows that fail checks about rows in `dq_failures`.
         quarantine: split the rows of checked batches into good and quarantined tables; None: as
@@ -95,9 +97,9 @@ def run(
         exclude=texts_of(exclude),
         full_refresh=full_refresh,
         fail_fast=fail_fast,
-        batches=texts_of(batches),
-        event_time_start=event_time_start,
-        event_time_end=event_time_end,
+        batches=texts_of(batches if isinstance(batches, str) else map(str, batches)),
+        event_time_start=_moment(event_time_start),
+        event_time_end=_moment(event_time_end),
         store_failures=store_failures,
         quarantine=quarantine,
         only_new=only_new,
@@ -108,6 +110,13 @@ def run(
         batches_of=batches_of or {},
     )
     return run_project(request, spark, listener or RunListener(), compiled)
+
+
+def _moment(value: object) -> str | None:
+    """A bound as the command line has it: that of a date or time, such as Airflow hands over."""
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    return None if value is None else str(value)
 
 
 def debug(project_dir: str | PathLike[str] = ".", **place: Unpack[Place]) -> Iterator[Step]:

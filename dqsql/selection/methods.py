@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -285,7 +285,7 @@ def unmatched(
     """Sentences about the criteria of `--select` or `--exclude` that find no enabled model."""
     selector = Selector(models, {**METHODS, **(methods or {})})
     enabled = {m.name for m in models if m.config.enabled}
-    terms = dict.fromkeys(term for argument in arguments for term in argument.split())
+    terms = dict.fromkeys(terms_of(arguments, selector.names))
     found = []
     for term in terms:
         if not selector.union([term]) & enabled:
@@ -294,6 +294,24 @@ def unmatched(
                 near = f"checks run with their model: --select {model}"
             found.append(f"no check model matches {term!r}" + (f"; {near}" if near else ""))
     return tuple(found)
+
+
+def terms_of(arguments: Iterable[str], names: Collection[str]) -> list[str]:
+    """The criteria of arguments, which blanks part, but for those in the names of models."""
+    return [
+        term
+        for argument in arguments
+        for term in ([argument] if _odd_name(argument, names) else argument.split())
+    ]
+
+
+def _odd_name(term: str, names: Collection[str]) -> str | None:
+    """The model that is meant by its whole name, with signs in it that mean something here."""
+    name = term.removeprefix("name:")
+    return name if _SIGNS.search(name) and name in names else None
+
+
+_SIGNS = re.compile(r"[\s,+@*?\[\]:]")
 
 
 class Selector:
@@ -318,9 +336,9 @@ class Selector:
     def union(self, arguments: Sequence[str]) -> set[str]:
         """The names that arguments choose, as the command line takes them."""
         chosen: set[str] = set()
-        for argument in arguments:
-            for term in argument.split():
-                chosen |= self._intersection(term)
+        for term in terms_of(arguments, self.names):
+            name = _odd_name(term, self.names)
+            chosen |= self._intersection(term) if name is None else {name}
         return chosen
 
     def _intersection(self, term: str) -> set[str]:

@@ -192,7 +192,7 @@ def test_environment_variables(
         DQSQL_PROJECT_DIR=str(project),
         DQSQL_SELECT="orders tag:shop",
         DQSQL_FULL_REFRESH="true",
-        DQSQL_BATCH="2025-03-01",
+        DQSQL_BATCH="2025-03-01 06:00:00,2025-03-02 06:00:00",
         DQSQL_VARS="{min_orders: 1}",
         DQSQL_QUIET="1",
     )
@@ -201,8 +201,32 @@ def test_environment_variables(
     assert call["project_dir"] == project
     assert call["select"] == ("orders", "tag:shop")
     assert call["full_refresh"] is True
-    assert call["batches"] == ("2025-03-01",)
+    assert call["batches"] == ("2025-03-01 06:00:00", "2025-03-02 06:00:00")
     assert call["vars"] == "{min_orders: 1}"
+
+
+def test_an_output_of_another_command_in_the_environment(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    for command in ("compile", "ls", "run"):
+        found = dqsql(command, DQSQL_OUTPUT="github", DQSQL_PROJECT_DIR=str(project))
+        assert found.exit_code == 0, found.output
+    refused = dqsql("compile", "--output", "github", DQSQL_PROJECT_DIR=str(project))
+    assert refused.exit_code == 2
+    assert dqsql("ls", DQSQL_OUTPUT="gitlab", DQSQL_PROJECT_DIR=str(project)).exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["yes", "null", "off"])
+def test_names_of_projects_are_texts(
+    dqsql: Callable[..., Result], tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "is no text in YAML" in dqsql("init", name).output
+    folder = tmp_path / name
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert dqsql("init").exit_code == 0
+    assert f"name: project_{name}" in (folder / "dqsql_project.yml").read_text()
 
 
 def test_the_command_line_beats_the_environment(

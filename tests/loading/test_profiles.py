@@ -206,3 +206,21 @@ def test_no_error_of_a_profile_shows_what_it_holds(write: Write, profile: str) -
     shown = f"{caught.value} {out.getvalue()} {error_record(caught.value)}"
     assert "profiles.yml" in shown
     assert TOKEN not in shown
+
+
+def test_what_other_outputs_and_profiles_name_need_not_be_set(write: Write) -> None:
+    profiles = """
+other:
+  target: "{{ env_var('DQSQL_NO_TARGET') }}"
+  outputs: {}
+shop:
+  target: dev
+  outputs:
+    dev: {type: spark, schema: q}
+    prod: {type: spark, method: connect, token: "{{ env_var('DBT_ENV_SECRET_NO') }}"}
+"""
+    root = write({"profiles.yml": profiles})
+    assert load_project(root).target.schema == "q"
+    with pytest.raises(ProfileError, match="'DBT_ENV_SECRET_NO' is not set") as caught:
+        load_project(root, target="prod")
+    assert str(caught.value.span).startswith("profiles.yml:9:")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 
 import pytest
 
@@ -535,3 +536,21 @@ def test_what_notes_say_to_type_means_the_same_in_a_shell(new_project: NewProjec
         "2 checked batches have other rows now; check them again with --batch '$(x)', --batch"
         " 'A&B'",
     )
+
+
+def test_dates_as_arguments_and_variables(new_project: NewProject) -> None:
+    project = new_project(
+        BY_DAY,
+        "select * from values (date'2024-01-01', 1), (date'2024-01-02', 2), (date'2024-01-03', 3)"
+        " as t(day, x)",
+    )
+    file = project.root / "dqsql_project.yml"
+    file.write_text(f"{file.read_text()}\nstore_vars: true\n")
+    day = dt.date(2024, 1, 2)
+    assert project.run(batches=[day], vars={"day": day}).models[0].batches == ("2024-01-02",)
+    start = dt.datetime(2024, 1, 3, tzinfo=dt.UTC)
+    assert project.run(event_time_start=start).models[0].batches == ("2024-01-03",)
+    kept = [json.loads(r["arguments"])["vars"] for r in project.rows("dq_runs")]
+    assert {"day": "2024-01-02"} in kept
+    with pytest.raises(UsageError, match="vars is a mapping or a text, not list"):
+        project.run(vars=["x"])

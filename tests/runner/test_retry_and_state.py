@@ -93,6 +93,7 @@ PROJECT = "name: test\nprofile: test\nmacro-paths: [macros]\n"
         ("dqsql_project.yml", "test\n", "test\nmodels: {+lookback: 2}\n", "configs", "ab"),
         ("dqsql_project.yml", "test\n", "test\navh: {fpr: 0.1}\n", "configs", ""),
         ("macros/m.sql", "{% macro check", "{# why #}{% macro check", "macros", ""),
+        ("checks/sources.yml", "data/t", "data/u", "configs", "ab"),
     ],
 )
 def test_what_a_model_depends_on_is_compared(
@@ -131,3 +132,24 @@ def test_methods_about_checks(new_project: Callable[..., Any]) -> None:
     assert selected(root, "check:row_count*") == "b"
     assert selected(root, "test_type:annotation") == "ab"
     assert selected(root, "test_type:generic") == ""
+
+
+def test_the_manifest_of_a_selection_keeps_what_it_said_of_the_others(
+    new_project: Callable[..., Any],
+) -> None:
+    project = new_project(None, None, {"checks/a.sql": A, "checks/b.sql": B})
+    where = ["--project-dir", str(project.root)]
+
+    def checks(*select: str) -> set[str]:
+        arguments = [part for name in select for part in ("--select", name)]
+        assert CliRunner().invoke(cli, ["compile", *where, *arguments]).exit_code == 0
+        text = (project.root / "target" / "manifest.json").read_text(encoding="utf-8")
+        found: dict[str, Any] = json.loads(text)["checks"]
+        return {name.partition(".")[0] for name in found}
+
+    assert checks("b") == {"b"}
+    assert checks() == {"a", "b"}
+    assert checks("b") == {"a", "b"}
+    # What was changed since is not known.
+    project.write({"checks/a.sql": A + " @min(v) > 0"})
+    assert checks("b") == {"b"}

@@ -212,3 +212,13 @@ def test_what_finds_nothing_is_said() -> None:
     assert unmatched(MODELS, ["off"]) == ("no check model matches 'off'",)
     (of_a_check,) = unmatched(MODELS, ["a.price.not_null"])
     assert of_a_check.endswith("checks run with their model: --select a")
+
+
+def test_names_with_signs_of_the_language_are_taken_as_a_whole() -> None:
+    odd = [model(f"checks/{name}.sql") for name in ("my orders", "orders", "a,b", "c+", "[x]")]
+    for one in odd:
+        for text in (one.name, f"name:{one.name}"):
+            assert [m.name for m in select_models(odd, [text])] == [one.name]
+            assert unmatched(odd, [text]) == ()
+    assert [m.name for m in select_models(odd, ["my orders", "a,b"])] == ["my orders", "a,b"]
+    assert [m.name for m in select_models(odd, [], ["my orders"])] == ["orders", "a,b", "c+", "[x]"]

@@ -12,6 +12,7 @@ from dqsql.cli.options import options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import ConfigError, UsageError
 from dqsql.loading.dbt.project import FILE_NAME as DBT_PROJECT
+from dqsql.loading.documents import load_yaml
 from dqsql.report.text import printable, shorten
 from dqsql.resources import expanded, resource_dir
 
@@ -96,9 +97,13 @@ def _files(project: str) -> dict[str, bytes]:
 
 def _project_name(name: str, *, given: bool) -> str:
     """The name for the project file; made usable where the user did not choose it."""
+    is_text = load_yaml(name) == name if re.fullmatch(r"\w+", name) else True
     if not given:
         name = re.sub(r"\W", "_", name)
-        return name if re.match(r"[^\W\d]", name) else f"project_{name}".rstrip("_")
+        usable = is_text and re.match(r"[^\W\d]", name)
+        return name if usable else f"project_{name}".rstrip("_")
+    if not is_text:
+        raise UsageError(f"the project name {name!r} is no text in YAML", hint="take another name")
     # File systems take 255 bytes, and a letter may have four.
     if not re.fullmatch(r"[^\W\d]\w{,62}", name):
         raise UsageError(

@@ -15,6 +15,7 @@ from dqsql.cli.options import (
     STATE,
     TABLES,
     TESTS,
+    OutputChoice,
     option,
     options,
     words,
@@ -43,7 +44,7 @@ _DEFAULT_TYPES = ("model", "check", "monitor")
 @option(
     "--output",
     "shown",
-    type=click.Choice(["text", "name", "path", "json"]),
+    type=OutputChoice(["text", "name", "path", "json"]),
     default="text",
     help="text: unique ids; json: one JSON object per line.",
 )

@@ -11,6 +11,8 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, STATE, options
 from dqsql.cli.project import compile_project, target_dir, write_run_artefacts
 from dqsql.cli.session import Session, with_session
+from dqsql.errors import UsageError
+from dqsql.model.wording import first_of
 from dqsql.resources import expanded
 
 
@@ -42,6 +44,7 @@ def command(
     folder = state or root / read_target_path(root, overrides)
     retry = read_retry(folder / RUN_RESULTS)
     if not retry.batches:
+        session.print_outcome(0, results=[])
         session.say("Nothing to retry: nothing failed in the last run.")
         return 0
     arguments = dict(retry.arguments)
@@ -54,6 +57,14 @@ def command(
     if not where.get("vars") and not any(map(is_kept_hash, (earlier or {}).values())):
         where["vars"] = earlier
     compiled = compile_project(project_dir=project_dir, select=select, **where)
+    known = {model.name for model in compiled.project.models}
+    missing = [model for model in retry.batches if model not in known]
+    if missing:
+        raise UsageError(
+            f"{first_of(missing, 3)}, which the last run could not pass, is not in the project",
+            hint="tables that `dqsql run --auto` watched are checked again by the same command; a"
+            " model that was removed needs no retry: run `dqsql run`",
+        )
     refuse_other_variables(earlier, where.get("vars"), compiled.project)
     ensure_writable(target_dir(compiled))
     with session.progress() as progress:
