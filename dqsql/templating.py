@@ -372,6 +372,21 @@ def _python_error(error: SyntaxError, path: str, text: str) -> JinjaError:
 _UNDEFINED = re.compile(r"^'([^']+)' is undefined$")
 # Python names the class of a function that got other arguments than it takes.
 _CLASS = re.compile(r"^\w+\.(?=\w+\(\))")
+# Names that dbt gives templates of its own, or packages do.
+_OF_DBT = frozenset(
+    {
+        "adapter",
+        "api",
+        "builtins",
+        "dbt",
+        "dbt_utils",
+        "dbt_expectations",
+        "dbt_version",
+        "exceptions",
+    }
+    | {"execute", "flags", "graph", "invocation_id", "log", "model", "modules", "run_query"}
+    | {"run_started_at", "schema", "selected_resources", "statement", "thread_id"}
+)
 _NO_ATTRIBUTE = re.compile(r"has no attribute '([^']+)'$")
 
 
@@ -381,6 +396,11 @@ def _near_name(name: str, known: Mapping[str, object]) -> str:
     names = variables.known if isinstance(variables, Variables) else {}
     if name in names:
         return f"write var('{name}')"
+    if name in _OF_DBT:
+        return (
+            f"{name} is of dbt alone: here are var, env_var, source, ref, config, this and target;"
+            " put what it gives into a variable, or write it in SQL"
+        )
     near = nearest(name, known) or nearest(name, names, label="did you mean the variable")
     return near or f"write var('{name}') to read a variable, or put a text into quotes"
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dqsql.model.batches import UNIT_SECONDS
 from dqsql.model.wording import first_of
@@ -182,6 +183,9 @@ def _places(times: Sequence[dt.datetime], step: dt.timedelta) -> frozenset[tuple
     return frozenset(regular | unknown)
 
 
+_ZONE = re.compile(r"['\"]([A-Z][A-Za-z_]+(?:/[A-Za-z_+-]+\d*)+)['\"]")
+
+
 @dataclass(frozen=True)
 class Gap:
     """Expected batches that are not there.
@@ -208,22 +212,49 @@ def _shown(moment: dt.datetime) -> str:
     return f"{moment:%Y-%m-%d}" if moment.time() == dt.time() else f"{moment:%Y-%m-%d %H:%M}"
 
 
+def is_left_out(moment: dt.datetime, zones: Sequence[str]) -> bool:
+    """Whether the clocks of one of the time zones never show this time, since they are put forward.
+
+    >>> is_left_out(dt.datetime(2024, 3, 31, 2), ["Europe/Berlin"])
+    True
+    """
+    for zone in map(ZoneInfo, zones):
+        shown = moment.replace(tzinfo=zone).astimezone(dt.UTC).astimezone(zone)
+        if shown.replace(tzinfo=None) != moment:
+            return True
+    return False
+
+
+def zones_in(text: str) -> tuple[str, ...]:
+    """The time zones that a SQL text names in quotes, such as `'Europe/Berlin'`."""
+    return tuple(name for name in dict.fromkeys(_ZONE.findall(text)) if _is_zone(name))
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        return ZoneInfo(name).key == name
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+
+
 def gap_before(
     past: Sequence[dt.datetime],
     batch: dt.datetime,
     fpr: float,
     declared: Cadence | None = None,
     min_history: int = _MIN_HISTORY,
+    zones: Sequence[str] = (),
 ) -> Gap | None:
     """What is missing between the newest of `past` (oldest first) and a batch.
 
     A gap in a declared rhythm is always told; in a learned one, if gaps like it are rarer than
-    `fpr`. None: there is no rhythm yet.
+    `fpr`. Hours that the clocks of time `zones` leave out are not missing. None: there is no rhythm
+    yet.
     """
     rhythm = declared or learn_cadence(past)
     if rhythm is None or not past:
         return None
-    missing = tuple(rhythm.between(past[-1], batch))
+    missing = tuple(m for m in rhythm.between(past[-1], batch) if not is_left_out(m, zones))
     if declared is not None:
         return Gap(missing, 0.0, bool(missing), len(past))
     expected = absent = 0

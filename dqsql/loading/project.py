@@ -124,7 +124,8 @@ def _load(request: TargetRequest, views: Mapping[str, str]) -> Project:
         settings=config.settings,
         broken=broken,
         warnings=tuple(
-            f"{FILE_NAME}: the settings of models.{folder} match no check model"
+            f"{FILE_NAME}: the settings of {'models.' if folder else 'models'}{folder} match no"
+            " check model"
             for folder in config.unused_folders([m.path for m in models])
         ),
     )

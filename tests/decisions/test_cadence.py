@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 from collections.abc import Sequence
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from dqsql.decisions.cadence import (
     learn_cadence,
     live_delays,
     read_cadence,
+    zones_in,
 )
 
 START = dt.datetime(2024, 1, 1)  # A Monday.
@@ -161,3 +163,22 @@ def test_four_weeks_are_no_month() -> None:
     found = learn_cadence([START + 28 * DAY * i for i in range(12)])
     assert found is not None
     assert found.words == "every 4 weeks"
+
+
+def test_an_hour_that_clocks_leave_out_is_not_missing() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    start = dt.datetime(2024, 3, 20, tzinfo=dt.UTC)
+    hours = [
+        (start + dt.timedelta(hours=h)).astimezone(zone).replace(tzinfo=None) for h in range(400)
+    ]
+    at = hours.index(dt.datetime(2024, 3, 31, 3))
+    zones = zones_in("select from_utc_timestamp(ts, 'Europe/Berlin'), 'a/b', 'No/Where' from t")
+    assert zones == ("Europe/Berlin",)
+    for declared in (None, read_cadence("hourly")):
+        told = gap_before(hours[:at], hours[at], 0.01, declared)
+        assert told is not None and told.words == "2024-03-31 02:00"
+        known = gap_before(hours[:at], hours[at], 0.01, declared, zones=zones)
+        assert known is not None and known.missing == ()
+        # Another hour of that day is missing all the same.
+        other = gap_before(hours[:at], hours[at + 1], 0.01, declared, zones=zones)
+        assert other is not None and other.words == "2024-03-31 03:00"

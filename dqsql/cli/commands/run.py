@@ -64,13 +64,18 @@ def command(
             "--batch-by is about tables without check files",
             hint="name them with --auto, or set batch_by in the check model",
         )
+    if auto and (select or exclude):
+        raise UsageError(
+            "--select and --exclude are about check models, and --auto about tables without any",
+            hint="name fewer tables: --auto sales.orders",
+        )
     if not auto:
         begin(settings, surely=bool(batches) or any(settings[name] for name in _ANYWAY))
     from dqsql.report.artefacts import ensure_writable
     from dqsql.runner import api
 
     if auto:
-        return _watch(session, words(auto), batch_by, batches, settings)
+        return _watch(session, words(auto), batch_by, batches, settings, timing=timing)
     where = {name: settings[name] for name in _WHERE}
     compiled = compile_project(select=select, exclude=exclude, loaded=_start_ahead, **where)
     ensure_writable(target_dir(compiled))
@@ -107,8 +112,11 @@ def _watch(
     batch_by: str | None,
     batches: Sequence[str],
     settings: Mapping[str, Any],
+    *,
+    timing: bool,
 ) -> int:
     """Check tables that have no check files."""
+    began = time.monotonic()
     from dqsql.report.artefacts import ensure_writable
     from dqsql.runner import api
 
@@ -118,6 +126,7 @@ def _watch(
         watched_tables(names, batch_by, progress.step, where) as (compiled, spark),
     ):
         ensure_writable(target_dir(compiled))
+        loaded = time.monotonic()
         result = api.run(
             spark=spark,
             batches=tuple(batches),
@@ -125,7 +134,11 @@ def _watch(
             compiled=compiled,
             **settings,
         )
+    checked = time.monotonic()
     write_run_artefacts(session, compiled, result)
+    if timing:
+        for line in timing_lines(result, loaded - began, time.monotonic() - checked):
+            session.err.line(line)
     return result.exit_code
 
 

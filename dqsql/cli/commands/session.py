@@ -20,8 +20,8 @@ def command() -> None:
     """Keep a Spark session warm, so that commands start in a second or two.
 
     The session is a Spark Connect server on this machine, for you alone. `run`, `suggest`,
-    `profile` and all other commands that need Spark find it by themselves, in every project whose
-    profile has the same settings of Spark.
+    `profile` and all other commands that need Spark find it by themselves: in this project, and in
+    others whose settings of Spark are the same, spark.sql.warehouse.dir among them.
     """
 
 

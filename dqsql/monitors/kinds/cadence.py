@@ -28,12 +28,13 @@ _WINDOW = 200
 
 @dataclass(frozen=True)
 class _Rules:
-    """What one `@cadence` says; `text` is the declared rhythm."""
+    """What one `@cadence` says; `text` is the declared rhythm, `zones` those of the model."""
 
     text: str | None
     fpr: float | None
     min_history: int
     grace: dt.timedelta | None
+    zones: tuple[str, ...] = ()
 
     def details(self) -> dict[str, Any]:
         """What it takes to decide by the rules again; the grace is in seconds."""
@@ -42,6 +43,7 @@ class _Rules:
             "fpr": self.fpr,
             "min_history": self.min_history,
             "grace": None if self.grace is None else self.grace.total_seconds(),
+            "zones": list(self.zones),
         }
 
     @property
@@ -63,7 +65,8 @@ class CadenceDetector(MonitorByMonitor):
             return result_of(monitor, batch, Status.SKIPPED, text)
         known = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
         known = known[-_WINDOW:]
-        rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor))
+        zones = cadence.zones_in(self.context.plan.model.sql)
+        rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor), zones=zones)
         found = _SeenTimes(rules, _times(known), start, self._delays(rules, batch, known, start))
         decided = found.decided(plain_time(self.context.now))
         details = {
@@ -156,7 +159,8 @@ class _SeenTimes:
         """What is missing, by the time in UTC."""
         rules, times = self.rules, [*self.past, self.start]
         fpr = rules.fpr or 0.0
-        gap = cadence.gap_before(self.past, self.start, fpr, rules.declared, rules.min_history)
+        how = rules.declared, rules.min_history, rules.zones
+        gap = cadence.gap_before(self.past, self.start, fpr, *how)
         late = None
         if self.delays is not None:
             late = cadence.lateness(times, self.delays, now, rules.declared, rules.grace)
@@ -175,6 +179,7 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
         details["fpr"],
         details["min_history"],
         None if details["grace"] is None else dt.timedelta(seconds=details["grace"]),
+        tuple(details.get("zones") or ()),
     )
     delays = details.get("delays")
     waits = None if delays is None else [dt.timedelta(seconds=d) for d in delays]
