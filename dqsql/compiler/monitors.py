@@ -39,7 +39,8 @@ def watched_metrics(kind: str, use: MonitorUse) -> Sequence[WatchedMetric]:
         raise CompileError(
             f"@{kind} is about a column",
             span=use.annotation.span,
-            hint=f"write it on the line of a column, or config({kind} = true) for all of them",
+            hint="write it on the line of a column"
+            + (f", or config({kind} = true) for all of them" if spec.configurable else ""),
         )
     return spec.watches(use)
 
