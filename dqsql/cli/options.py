@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -16,7 +16,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
-class OutputChoice(click.Choice[str]):
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+else:
+    # Before click 8.2 it is not generic.
+    _Choice = click.Choice
+
+
+class OutputChoice(_Choice):
     """A way of output. One of another command may be in the environment for all of them: `text`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -33,7 +40,9 @@ _OUTPUTS = ("text", "json", "github", "name", "path")
 class _BatchNames(click.types.StringParamType):
     """Names of batches, which may have blanks; in the environment, commas part them."""
 
-    envvar_list_splitter = ","
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        """The names, without the blanks around them."""
+        return [name for part in rv.split(",") if (name := part.strip())]
 
 
 def option(*flags: str, **settings: Any) -> Callable[[F], F]:

@@ -68,7 +68,7 @@ def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], 
     """Write `manifest.json` and `compiled/`; return models and the files of their statements."""
     from dqsql.json_text import read_json
     from dqsql.report.artefacts import MANIFEST, write_compiled, write_json
-    from dqsql.report.manifest import manifest
+    from dqsql.report.manifest import KEPT_SHAPE, manifest
     from dqsql.version import VERSION
 
     folder = target_dir(compiled)
@@ -76,7 +76,7 @@ def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], 
     if len(compiled.plans) < sum(m.config.enabled for m in compiled.project.models):
         # Without one that can be read, the manifest is of the selection.
         with suppress(OSError, ValueError):
-            before = read_json(folder / MANIFEST, {"models": dict, "checks": dict})
+            before = read_json(folder / MANIFEST, KEPT_SHAPE)
     content = manifest(
         compiled.project,
         compiled.plans,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -111,7 +112,10 @@ class Meaning:
 def _written(kind: str) -> str:
     if kind.startswith("timestamp"):
         return "timestamp"
-    return "integer" if kind in WHOLE_NUMBERS else kind
+    if kind in WHOLE_NUMBERS or re.fullmatch(r"decimal\(\d+,0\)", kind):
+        return "integer"
+    # Of one scale they are written alike.
+    return re.sub(r"^decimal\(\d+", "decimal(", kind)
 
 
 def batch_by_text(model: CheckModel) -> str:

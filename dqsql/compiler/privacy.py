@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.lineage import lineage
 
 from dqsql.compiler.trees import nodes
-from dqsql.dialect import formula, literal, parse_expression
+from dqsql.dialect import formula, literal, parse_expression, parse_statement
 from dqsql.errors import CompileError, DqsqlError, Span
 from dqsql.model.plan import PII_KEY, FrequencyTable, Metric, StateColumn
 from dqsql.model.project import Annotation, CheckModel, CheckSettings, view_name
@@ -187,12 +187,12 @@ def derived_warnings(model: CheckModel, read: Sequence[CheckModel] = ()) -> Iter
         for other in read
         for name in sorted(pii_columns(other))
     }
-    unmarked = frozenset[str]().union(*map(pii_columns, read)) - private
-    if model.columns is None and unmarked:
+    whole = next((m for m in read if view_name(m) == _taken_whole(model)), None)
+    if whole is not None and (unmarked := pii_columns(whole) - private):
         listed = ", ".join(map(repr, sorted(unmarked)))
         yield (
-            f"{model.path}: all columns of {', '.join(m.name for m in read)} are taken, of which"
-            f" {listed} is private there; mark it here, too: config(pii = [{listed}])"
+            f"{model.path}: all columns of {whole.name} are taken, of which {listed} is private"
+            f" there; mark it here, too: config(pii = [{listed}])"
         )
     if not secret and not private.intersection(name.lower() for name in names):
         return
@@ -205,6 +205,20 @@ def derived_warnings(model: CheckModel, read: Sequence[CheckModel] = ()) -> Iter
                 f"{model.path}: the column {name} is derived from {made_of[0]}, which is private;"
                 f" mark it, too: config(pii = [.., '{name}'])"
             )
+
+
+def _taken_whole(model: CheckModel) -> str | None:
+    """The one relation of which a SELECT takes all columns by a star."""
+    if model.columns is not None:
+        return None
+    query = parse_statement(model.sql)
+    if not isinstance(query, exp.Select) or query.args.get("joins"):
+        return None
+    stars = [e for e in query.expressions if isinstance(e, exp.Star)]
+    found = query.args.get("from_")
+    table = None if found is None else found.this
+    plain = any(not any(star.args.values()) for star in stars)
+    return table.name if plain and isinstance(table, exp.Table) else None
 
 
 def _sources(sql: str, name: str) -> frozenset[str]:

@@ -311,7 +311,8 @@ def _values(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
     nulls = itertools.takewhile(
         lambda term: isinstance(term, exp.Is) and isinstance(term.expression, exp.Null), terms
     )
-    return tuple(term.this for term in nulls)
+    # The last one is the condition itself.
+    return tuple(term.this for term in nulls)[: len(terms) - 1]
 
 
 def _keys(counted: exp.Expr) -> tuple[exp.Expr, ...]:

@@ -98,6 +98,8 @@ def decide_schema(
 
 
 REMOVED, NARROWED, WIDENED = "removed", "narrowed", "widened"
+# Settings that people read, and that change no verdict.
+_TOLD = ("description", "name", "tags")
 _NOT_UNIQUE = "no longer unique"
 _WIDTHS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
@@ -283,7 +285,7 @@ def _text(check: ContractCheck, column: str | None) -> str:
         name.set("this", exp.to_identifier(name.name.lower()))
     if column is not None and column.lower() in (name.name for name in names):
         about = ""
-    settings = dict(check.settings)
+    settings = {k: v for k, v in check.settings.items() if k not in _TOLD}
     if check.severity is not None and check.severity is not Severity.ERROR:
         settings["severity"] = check.severity.value
     shown = ", ".join(f"{name}: {value}" for name, value in sorted(settings.items()))

@@ -106,8 +106,8 @@ def take_renamed(
 
 
 def _shape(batch: str) -> str:
-    """How the name of a batch is written: `0000-00-00`."""
-    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d", "0", batch))
+    """How the name of a batch is written: `0-0-0`."""
+    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", batch))
 
 
 def retired_note(

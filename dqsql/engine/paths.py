@@ -7,6 +7,8 @@ from glob import glob
 from pathlib import Path
 
 _EITHER = re.compile(r"\{([^{}]*)\}")
+# What Spark passes over.
+_HIDDEN = ("_", ".")
 _PATTERN = re.compile(r"([][{}*?])")
 
 
@@ -21,10 +23,10 @@ def file_or_pattern(path: str) -> str:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The patterns that one with `{a,b}` stands for, which Python does not know."""
+    """The patterns of Python that one of Spark's stands for."""
     found = _EITHER.search(pattern)
     if found is None:
-        return [pattern]
+        return [pattern.replace("[^", "[!")]
     start, end = found.span()
     return [
         rest
@@ -37,13 +39,21 @@ def files_at(path: Path) -> list[Path] | None:
     """The files at a path of this machine, or of a pattern of such; None of others."""
     if path.is_file():
         return [path]
-    if not path.is_dir():
-        places = [Path(p) for one in _alternatives(str(path)) for p in sorted(glob(one))]
-        found = [file for place in dict.fromkeys(places) for file in files_at(place) or ()]
-        return found or None
-    hidden = ("_", ".")
+    if path.is_dir():
+        return _files_below(path)
+    places = dict.fromkeys(Path(p) for one in _alternatives(str(path)) for p in sorted(glob(one)))
+    found = []
+    for place in places:
+        if place.is_dir():
+            found += _files_below(place)
+        elif place.is_file() and not place.name.startswith(_HIDDEN):
+            found.append(place)
+    return found or None
+
+
+def _files_below(folder: Path) -> list[Path]:
     return [
         f
-        for f in path.rglob("*")
-        if f.is_file() and not any(p.startswith(hidden) for p in f.relative_to(path).parts)
+        for f in folder.rglob("*")
+        if f.is_file() and not any(p.startswith(_HIDDEN) for p in f.relative_to(folder).parts)
     ]

@@ -322,6 +322,11 @@ class _Builder:
                 raise self.error("a key must be a word", span=self._span(key_node))
             if key in result and not merged:
                 raise self.error(f"the key {key!r} appears twice", span=self._span(key_node))
+            if key in result and self.unrendered:
+                # It takes the place of a merged one.
+                place = (*path, str(key))
+                for one in [p for p in self.unrendered if p[: len(place)] == place]:
+                    del self.unrendered[one]
             mark = key_node.start_mark
             self.marks[(*path, str(key))] = (mark.line + 1, mark.column + 1)
             result[key] = self.build(value_node, (*path, str(key)))

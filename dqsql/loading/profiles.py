@@ -132,6 +132,9 @@ def _embedded(request: TargetRequest, profile: str) -> Target:
 
 
 def _from_profile(document: Document, profile: str, request: TargetRequest) -> Target:
+    for whole in ((profile,), (profile, "outputs")):
+        if whole in document.unrendered:
+            raise document.unrendered[whole]
     section = Section(document, document.data).section(profile, f"the profile {profile!r}")
     section.check_keys(("target", "outputs", "config"), "a profile")
     outputs = section.section("outputs", "'outputs'")
@@ -140,7 +143,8 @@ def _from_profile(document: Document, profile: str, request: TargetRequest) -> T
             f"the profile {profile!r} has no outputs",
             hint="write `outputs:` with a target below it",
         )
-    document.refuse_unrendered(profile, "target")
+    if request.target is None:
+        document.refuse_unrendered(profile, "target")
     chosen = request.target or section.read("target", as_text) or "default"
     if chosen not in outputs.values:
         raise section.problem(

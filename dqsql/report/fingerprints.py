@@ -64,16 +64,25 @@ class Fingerprints:
             sorted(config.pii),
             sorted(own.items()),
             [[kind, project.settings.get(kind)] for kind in kinds],
-            [self._place(s) for s in project.sources if s.unique_id in model.depends_on and s.path],
+            *([places] if (places := self._places(model)) else []),
         ]
 
-    def _place(self, source: Source) -> list[Any]:
-        """Where the files of a source are and how they are read, the same in every clone.
+    @cached_property
+    def _sources(self) -> dict[str, Source]:
+        return {s.unique_id: s for s in self._project.sources}
 
-        The names of tables are those of a target, which may be another one.
+    def _places(self, model: CheckModel) -> list[Any]:
+        """Which files of the project are read, and how: the same in every clone.
+
+        Files elsewhere and tables are those of a target, which may be another one.
         """
-        path = (source.path or "").replace(str(self._project.root), ".")
-        return [source.unique_id, path, source.file_format, sorted(source.options.items())]
+        root = f"{self._project.root}/"
+        read = [self._sources[d] for d in model.depends_on if d in self._sources]
+        return [
+            [s.unique_id, s.path.removeprefix(root), s.file_format, sorted(s.options.items())]
+            for s in read
+            if s.path is not None and s.path.startswith(root)
+        ]
 
     @cached_property
     def _macros(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from dqsql.json_text import timestamp
+from dqsql.json_text import Shape, timestamp
 from dqsql.model.macro_text import MACRO
 from dqsql.model.plan import Check, Monitor, Plan, StateColumn
 from dqsql.model.project import DBT_TEST, CheckModel, LeftTest, MacroFile, Project, Source
@@ -43,13 +43,15 @@ def manifest(
     }
     checks = {c["unique_id"]: c for plan in plans for c in check_records(plan)}
     left_out = [m.unique_id for m in project.models if m.name not in by_model]
+    kept = set()
     for name in left_out if before else ():
-        known = before["models"].get(name) if before else None
+        known = ((before or {}).get("models") or {}).get(name)
         if known is not None and _same(known, models[name]):
             models[name] = {**models[name], **{part: known[part] for part in _OF_PLAN}}
-    kept = {name for name in left_out if models[name]["states"]}
+            kept.add(name)
     for check_id, check in ((before or {}).get("checks") or {}).items():
-        if kept.intersection(check["depends_on"]["nodes"]):
+        nodes = ((check or {}).get("depends_on") or {}).get("nodes") or ()
+        if kept.intersection(nodes):
             checks.setdefault(check_id, check)
     sources = {s.unique_id: source_record(s) | dbt_source(project, s) for s in project.sources}
     texts = macro_texts(own_macros(project))
@@ -79,6 +81,11 @@ def manifest(
     }
 
 
+# What is read of an earlier manifest.
+KEPT_SHAPE: Shape = {
+    "models": {...: dict},
+    "checks": {...: {"depends_on": {"nodes": [str]}}},
+}
 _OF_PLAN = ("states", "metrics", "notes")
 
 

@@ -1,12 +1,14 @@
--- How often each check in force found something, and how often its verdict changed (flakiness).
+-- How often each check that is not gone found something, and how often its verdict changed (flakiness).
 with verdicts as (
     select
         r.check_id, r.model, r.column_name, r.check_name, r.batch, b.batch_start,
         max(case when r.status = 'pass' then 0 else 1 end) as bad
     from dq_results as r
-    inner join dq_checks as c on c.check_id = r.check_id and c.valid_to is null
+    left join dq_checks as c on c.check_id = r.check_id and c.valid_to is null
     left join dq_batches as b on b.model = r.model and b.batch = r.batch
-    where r.status <> 'skipped'
+    where
+        r.status <> 'skipped'
+        and (c.check_id is not null or r.check_id not in (select g.check_id from dq_checks as g))
     group by r.check_id, r.model, r.column_name, r.check_name, r.batch, b.batch_start
 ),
 

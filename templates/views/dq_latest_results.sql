@@ -1,4 +1,4 @@
--- The verdicts of each check on its newest batch, with its owner; of checks that are in force.
+-- The verdicts of each check on its newest batch, with its owner; without checks that are gone.
 with ranked as (
     select
         r.*,
@@ -14,5 +14,7 @@ select
     r.severity, r.observed, r.lower_bound, r.upper_bound, r.message, r.evaluated_at,
     c.owner, c.file, c.line, c.tags
 from ranked as r
-inner join dq_checks as c on c.check_id = r.check_id and c.valid_to is null
-where r.place = 1
+left join dq_checks as c on c.check_id = r.check_id and c.valid_to is null
+where
+    r.place = 1
+    and (c.check_id is not null or r.check_id not in (select g.check_id from dq_checks as g))

@@ -192,7 +192,7 @@ def test_environment_variables(
         DQSQL_PROJECT_DIR=str(project),
         DQSQL_SELECT="orders tag:shop",
         DQSQL_FULL_REFRESH="true",
-        DQSQL_BATCH="2025-03-01 06:00:00,2025-03-02 06:00:00",
+        DQSQL_BATCH="2025-03-01 06:00:00, 2025-03-02 06:00:00,",
         DQSQL_VARS="{min_orders: 1}",
         DQSQL_QUIET="1",
     )

@@ -180,6 +180,15 @@ def test_the_same_rules_in_other_places_and_words_are_no_change() -> None:
     assert contract_changes(old, new) == ()
 
 
+def test_what_people_read_is_no_promise() -> None:
+    rules = [
+        ContractCheck("not_null", settings={"description": text, "name": text, "severity": "warn"})
+        for text in ("one", "two")
+    ]
+    old, new = (Contract("t", (ContractColumn("a", checks=(rule,)),)) for rule in rules)
+    assert contract_changes(old, new) == ()
+
+
 def test_a_column_of_any_type_is_promised_all_the_same() -> None:
     promised = {"a": "int", "b": "<any>"}
     (gone,) = column_changes(promised, {"a": "int"}, closed=True)

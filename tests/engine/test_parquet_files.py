@@ -54,12 +54,19 @@ def test_patterns_and_orc_are_looked_at_too(spark: SparkSession, tmp_path: Path)
         pq.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
     (tmp_path / "b").mkdir()
     shutil.copy(tmp_path / "1.parquet", tmp_path / "b" / "2.parquet")
-    names = {p: [f.name for f in files_at(tmp_path / p) or ()] for p in ("*.orc", "{b,0.*}", "x*")}
+    # Spark passes over names that begin so; where a link leads nowhere, there is no file.
+    shutil.copy(tmp_path / "1.parquet", tmp_path / "_0.parquet")
+    (tmp_path / "2.orc").symlink_to(tmp_path / "nothing")
+    patterns = ("*.orc", "{b,0.*}", "x*", "[^0]*.parquet", "2.orc")
+    names = {p: [f.name for f in files_at(tmp_path / p) or ()] for p in patterns}
     assert names == {
         "*.orc": ["0.orc", "1.orc"],
         "{b,0.*}": ["2.parquet", "0.orc", "0.parquet"],
         "x*": [],
+        "[^0]*.parquet": ["1.parquet"],
+        "2.orc": [],
     }
+    (tmp_path / "2.orc").unlink()
     for kind in ("orc", "parquet"):
         path = str(tmp_path / f"*.{kind}")
         assert columns_were_added(path, kind)

@@ -221,6 +221,24 @@ shop:
 """
     root = write({"profiles.yml": profiles})
     assert load_project(root).target.schema == "q"
+    merged = profiles.replace("prod: {", "prod: &prod {").replace(
+        "dev: {", "dev: {<<: *prod, method: session, token: x, "
+    )
+    lines = merged.splitlines()
+    lines[7], lines[8] = lines[8], lines[7]
+    (root / "profiles.yml").write_text("\n".join(lines))
+    assert load_project(root).target.schema == "q"
+    (root / "profiles.yml").write_text(profiles)
     with pytest.raises(ProfileError, match="'DBT_ENV_SECRET_NO' is not set") as caught:
         load_project(root, target="prod")
     assert str(caught.value.span).startswith("profiles.yml:9:")
+    named = profiles.replace("target: dev", "target: \"{{ env_var('DQSQL_NO') }}\"")
+    (root / "profiles.yml").write_text(named)
+    assert load_project(root, target="dev").target.schema == "q"
+    for whole in (
+        "shop: \"{{ env_var('DQSQL_NO') }}\"",
+        "shop: {outputs: \"{{ env_var('DQSQL_NO') }}\"}",
+    ):
+        (root / "profiles.yml").write_text(whole)
+        with pytest.raises(ProfileError, match="'DQSQL_NO' is not set"):
+            load_project(root)

@@ -80,6 +80,7 @@ def stored() -> dict[Table, list[dict[str, Any]]]:
         | {"line": i, "tags": ["daily"], "expression": name}
         for i, name in enumerate(STORY, 1)
     ]
+    checks.append({**checks[0], "check_id": "orders.x.gone", "valid_to": NOW})
     columns = [
         {
             "column_id": f"orders.{c}",
@@ -101,6 +102,10 @@ def stored() -> dict[Table, list[dict[str, Any]]]:
     }
     # A check that the model no longer has.
     rows.append({**rows[0], "check_id": "orders.x.gone", "check_name": "gone", "status": "fail"})
+    # One that could not be compiled has never been among them.
+    rows.append(
+        {**rows[-2], "check_id": "orders.x.misspelt", "check_name": "misspelt", "status": "error"}
+    )
     before = {**rows[0], "run_id": "run-0", "status": "fail", "message": "was off"}
     metric = {"model": "orders", "batch": "2025-01-06", "metric": "mean", "value": 80.0}
     return {
@@ -171,12 +176,14 @@ def test_what_the_views_say(warehouse: duckdb.DuckDBPyConnection) -> None:
     assert [(r["check_name"], r["status"]) for r in latest] == [
         ("max < 9", "pass"),
         ("mean between 60 and 100", "fail"),
+        ("misspelt", "error"),
         ("not_null", "pass"),
     ]
     health = {
         r["check_name"]: (r["findings"], r["flips"])
         for r in rows(warehouse, "from dq_check_health")
     }
+    assert health.pop("misspelt") == (1, 0)
     assert health == {"max < 9": (3, 6), "mean between 60 and 100": (2, 1), "not_null": (0, 0)}
     (coverage,) = rows(warehouse, "from dq_coverage")
     assert coverage["coverage"] == 0.5

@@ -554,3 +554,15 @@ def test_dates_as_arguments_and_variables(new_project: NewProject) -> None:
     assert {"day": "2024-01-02"} in kept
     with pytest.raises(UsageError, match="vars is a mapping or a text, not list"):
         project.run(vars=["x"])
+
+
+def test_numbers_of_another_width_name_the_same_batches(new_project: NewProject) -> None:
+    rows = "select cast(id as %s) as day, nullif(id, 8) as x from range(8, 12)"
+    project = new_project(BY_DAY.replace("@max < 9", "@max < 99"), rows % "decimal(10,0)")
+    project.run()
+    for kind in ("decimal(12,0)", "bigint", "string"):
+        project.data(rows % kind)
+        (found,) = project.run(event_time_start="10" if kind != "string" else None).models
+        assert not any("retired" in note for note in found.notes)
+        ledger = {r["batch"]: r["status"] for r in project.rows("dq_batches")}
+        assert ledger == {"8": "flagged", "9": "accepted", "10": "accepted", "11": "accepted"}

@@ -148,6 +148,13 @@ def test_the_manifest_of_a_selection_keeps_what_it_said_of_the_others(
         return {name.partition(".")[0] for name in found}
 
     assert checks("b") == {"b"}
+    manifest = project.root / "target" / "manifest.json"
+    for odd in (
+        '{"models": null, "checks": {}}',
+        '{"models": {"model.a": {}}, "checks": {"x": {}}}',
+    ):
+        manifest.write_text(odd)
+        assert checks("b") == {"b"}
     assert checks() == {"a", "b"}
     assert checks("b") == {"a", "b"}
     # What was changed since is not known.
