@@ -184,7 +184,7 @@ def evaluate_many(
     decided: list[AnomalyDecision | None] = []
     waiting: list[tuple[int, Series]] = []
     for position, given in enumerate(inputs):
-        series = _series(given, settings)
+        series = _series(given, settings, closed=_closes_gaps(chosen))
         decision = _before_predicting(chosen, given, series, settings)
         decided.append(decision)
         if decision is None:
@@ -233,7 +233,14 @@ def _predict_together(
 # --- input -------------------------------------------------------------------------------------
 
 
-def _series(given: AnomalyInput, settings: AnomalySettings) -> Series:
+def _closes_gaps(chosen: Strategy) -> bool:
+    """Whether excluded batches take no place: changes, where no season counts batches."""
+    return (
+        isinstance(chosen, LearnedStrategy) and chosen.order > 0 and not hasattr(chosen, "period")
+    )
+
+
+def _series(given: AnomalyInput, settings: AnomalySettings, *, closed: bool) -> Series:
     values = np.array(given.values, dtype=float, ndmin=1)
     if values.ndim != 1:
         raise DecisionError(f"a history is a list of numbers, not of shape {values.shape}")
@@ -242,13 +249,13 @@ def _series(given: AnomalyInput, settings: AnomalySettings) -> Series:
     times = None if given.times is None else _times(given.times)
     if times is not None and times.shape != values.shape:
         raise DecisionError(f"{values.size} values need as many times, not {times.size}")
-    absent = _marks(given.absent, values.size)
-    values[absent | _marks(given.exclude, values.size)] = np.nan
+    absent, excluded = (_marks(m, values.size) for m in (given.absent, given.exclude))
+    values[absent | excluded] = np.nan
+    taken = ~excluded if closed else np.ones(values.size, dtype=bool)
     if settings.window is not None:
         counted = np.flatnonzero(~absent)[-settings.window :]
-        start = counted[0] if counted.size else values.size
-        values = values[start:]
-        times = None if times is None else times[start:]
+        taken &= np.arange(values.size) >= (counted[0] if counted.size else values.size)
+    values, times = values[taken], None if times is None else times[taken]
     new = math.nan if given.value is None else float(given.value)
     time = None if given.time is None else _times([given.time])[0]
     return Series(values, times, new, time)

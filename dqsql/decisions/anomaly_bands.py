@@ -13,6 +13,7 @@ from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
 from dqsql.decisions.forecasts import median_of
+from dqsql.decisions.magnitudes import for_zero
 from dqsql.decisions.seasonal import several_a_day
 from dqsql.decisions.strategies import Prediction, Series
 from dqsql.decisions.tails import PRIOR, PRIOR_OF_RATES, fit_tails
@@ -129,11 +130,10 @@ def distance(value: float, found: Prediction) -> float:
 
 
 def _positive(series: Series, found: Prediction) -> float:
-    """The new value; a 0 where there are ratios counts as half of the least value before it.
-
-    It is one step from that, not infinitely far.
-    """
-    return _HALF * float(series.known.min()) if found.ratios and series.new == 0 else series.new
+    """The new value; where there are ratios, what a 0 counts as."""
+    if not found.ratios or series.new != 0:
+        return series.new
+    return float(for_zero(series.known[None])[0])
 
 
 def _interval(found: Prediction, series: Series, below: float, above: float) -> tuple[float, float]:
@@ -149,10 +149,21 @@ def _resolution(found: Prediction, series: Series) -> float:
     """Size below which an error of a metric says nothing, in the unit of the errors, > 0."""
     known = series.known
     floor = resolution_of(known)
-    if known.size and np.ptp(known) > 0 and (known == np.rint(known)).all():
+    if _is_counted(known, series.new):
         floor = max(floor, _HALF)
     level = float(np.median(np.abs(known))) if known.size else 0.0
     return floor / level if found.ratios and level > 0 else floor
+
+
+def _is_counted(known: FloatArray, new: float) -> bool:
+    """Whether values are whole numbers that vary.
+
+    Shares may be 0 and 1 alone so far: of such values these are counts that are mostly 0, if the
+    new one is whole, too.
+    """
+    if not known.size or np.ptp(known) == 0 or (known != np.rint(known)).any():
+        return False
+    return bool(np.abs(known).max() > 1 or (np.median(known) == 0 and new == np.rint(new)))
 
 
 def resolution_of(known: FloatArray) -> float:

@@ -254,7 +254,9 @@ def gap_before(
     rhythm = declared or learn_cadence(past)
     if rhythm is None or not past:
         return None
-    missing = tuple(m for m in rhythm.between(past[-1], batch) if not is_left_out(m, zones))
+    by_hours = rhythm.step is not None and rhythm.step < _DAY
+    hidden = zones if by_hours else ()
+    missing = tuple(m for m in rhythm.between(past[-1], batch) if not is_left_out(m, hidden))
     if declared is not None:
         return Gap(missing, 0.0, bool(missing), len(past))
     expected = absent = 0

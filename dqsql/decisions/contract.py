@@ -224,7 +224,8 @@ def contract_changes(before: Contract, now: Contract) -> tuple[ContractChange, .
     for column in now.columns:
         if column.name.casefold() in old:
             found += _promises(before, old[column.name.casefold()], now, column)
-    was, is_now = _checks(before), _checks(now)
+    kept = {c.name.casefold() for c in now.columns}.intersection(old)
+    was, is_now = _checks(before, kept), _checks(now, kept)
     found += [ContractChange("no longer promised", True, text) for text in was - is_now]
     found += [ContractChange("newly promised", False, text) for text in is_now - was]
     if [n.casefold() for n in before.key] != [n.casefold() for n in now.key]:
@@ -262,11 +263,11 @@ def _promises(
     return found
 
 
-def _checks(contract: Contract) -> Counter[str]:
-    """All rules but those of columns that are no more, as often as they are there."""
+def _checks(contract: Contract, kept: Collection[str]) -> Counter[str]:
+    """All rules, as often as they are there, but those of columns that only one version has."""
     found = [_text(check, None) for check in contract.checks]
-    found += [_text(check, c.name) for c in contract.columns for check in c.checks]
-    return Counter(found)
+    columns = (c for c in contract.columns if c.name.casefold() in kept)
+    return Counter([*found, *(_text(check, c.name) for c in columns for check in c.checks)])
 
 
 def _text(check: ContractCheck, column: str | None) -> str:
@@ -276,21 +277,21 @@ def _text(check: ContractCheck, column: str | None) -> str:
     """
     text = check.expression if column is None else check.expression.replace("{c}", quoted(column))
     about = "" if column is None else f"{column}: "
+    settings = {k: v for k, v in check.settings.items() if k not in _TOLD}
+    if check.severity is not None and check.severity is not Severity.ERROR:
+        settings["severity"] = check.severity.value
+    shown = ", ".join(f"{name}: {value}" for name, value in sorted(settings.items()))
+    behind = f" {{{shown}}}" if shown else ""
     try:
         tree = parse_expression(text)
     except SqlSyntaxError:
-        return f"{about}{text}"
+        return f"{about}{text}{behind}"
     names = list(tree.find_all(exp.Column))
     for name in names:
         name.set("this", exp.to_identifier(name.name.lower()))
     if column is not None and column.lower() in (name.name for name in names):
         about = ""
-    settings = {k: v for k, v in check.settings.items() if k not in _TOLD}
-    if check.severity is not None and check.severity is not Severity.ERROR:
-        settings["severity"] = check.severity.value
-    shown = ", ".join(f"{name}: {value}" for name, value in sorted(settings.items()))
-    text = tree.sql(dialect="spark", normalize_functions="lower")
-    return f"{about}{text} {{{shown}}}" if shown else f"{about}{text}"
+    return f"{about}{tree.sql(dialect='spark', normalize_functions='lower')}{behind}"
 
 
 def _with_type(name: str, kind: str) -> str:

@@ -19,6 +19,7 @@ metrics only; the choices it leaves open are:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -278,3 +279,20 @@ def _shares(counts: npt.ArrayLike) -> FloatArray | None:
 def _relative_entropy(p: FloatArray, q: FloatArray) -> float:
     keep = p > 0
     return float((p[keep] * np.log(p[keep] / q[keep])).sum())
+
+
+def without_drift(distance: float, past: FloatArray, batches: int) -> float:
+    """A distance over several batches, without what their number usually adds to it.
+
+    A column that moves steadily, as a running number, has moved once more for each batch that was
+    left out between. At least its usual distance is left.
+
+    Args:
+        distance: to the batch before those that were left out; signed ones keep their sign.
+        past: distances between neighbouring batches; NaN where there is none.
+        batches: how many were left out.
+    """
+    known = np.abs(past[np.isfinite(past)])
+    usual = float(np.median(known)) if known.size else 0.0
+    size = abs(distance)
+    return math.copysign(max(size - batches * usual, min(size, usual)), distance)

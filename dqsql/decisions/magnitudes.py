@@ -28,6 +28,20 @@ def infinite_if_larger(values: npt.ArrayLike) -> FloatArray:
     return np.where(np.abs(array) > LARGEST, np.copysign(np.inf, array), array)
 
 
+def for_zero(values: FloatArray) -> FloatArray:
+    """Return what a zero counts as where logarithms are taken: half of the smallest step, S.
+
+    The least of prices that are rounded to cents is 0.02, 0.01 or, now and then, 0: that is one
+    step, not infinitely far. Where values differ in their last digits only, it is nearly so.
+
+    Args:
+        values: S x K past values.
+    """
+    ordered = np.sort(np.where(values > 0, values, np.nan), axis=1)
+    steps = np.diff(ordered, axis=1, prepend=0.0)
+    return np.asarray(0.5 * np.where(steps > 0, steps, np.inf).min(axis=1), dtype=float)
+
+
 # How many standard deviations of the other batches make a batch an outlier: no tail reaches there.
 _OUTLIER = 12.0
 # Of so many batches one may be one; an odd batch is odd in two distances, to it and from it.

@@ -24,7 +24,7 @@ import numpy as np
 
 from dqsql.decisions.arrays import FloatArray, IntArray
 from dqsql.decisions.forecasts import forecast
-from dqsql.decisions.magnitudes import LARGEST
+from dqsql.decisions.magnitudes import LARGEST, for_zero
 from dqsql.decisions.tails import fit_tails
 
 _RELEARN_AFTER = 5
@@ -78,7 +78,7 @@ def surprise(
     level = np.maximum(np.abs(found.expected), _LEAST)
     floors = np.where(found.ratios, floor / level, floor)
     with np.errstate(divide="ignore", invalid="ignore"):
-        positive = np.where(tested == 0, _for_zero(values), tested)
+        positive = np.where(tested == 0, for_zero(values), tested)
         logs = np.where(positive > 0, np.log(np.maximum(positive, _LEAST)), -np.inf)
         miss = (np.where(found.ratios, logs, tested) - chosen.expected) / chosen.factor
     scale = fit_tails(chosen.errors, floors, pooled=True)
@@ -95,17 +95,6 @@ def surprise(
     tests = metrics.size * metrics[place]
     alone = -np.expm1(tests * np.log1p(-np.clip(each, _LEAST, 1 - 1e-12))) / _SHARE
     return Surprise(min(1.0, max(float(alone.min()), _LEAST)), alone, found.expected)
-
-
-def _for_zero(values: FloatArray) -> FloatArray:
-    """Return what a zero counts as where logarithms are taken: half of the smallest step, F.
-
-    The least of prices that are rounded to cents is 0.02, 0.01 or, now and then, 0: that is one
-    step, not infinitely far. Where values differ in their last digits only, it is nearly so.
-    """
-    ordered = np.sort(np.where(values > 0, values, np.nan), axis=1)
-    steps = np.diff(ordered, axis=1, prepend=0.0)
-    return np.asarray(0.5 * np.where(steps > 0, steps, np.inf).min(axis=1), dtype=float)
 
 
 def _beside(past: FloatArray, miss: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -107,17 +107,16 @@ class Series:
         return float(self.values[place]), self.values.size - place
 
     def differenced(self) -> Series:
-        """Changes since the batch before, in the place of the later one.
-
-        The first value has none, nor has one behind a gap. That of the new value is by batch.
+        """Changes by batch since the value before, in the place of the later one; not the first.
 
         Raises:
-            TooLittleHistoryError: there are fewer than two neighbouring values.
+            TooLittleHistoryError: there are fewer than two values.
         """
-        changes = np.concatenate([[np.nan], np.diff(self.values)])
-        if not (~np.isnan(changes)).any():
-            known = int((~np.isnan(self.values)).sum())
-            raise TooLittleHistoryError(f"2 neighbouring values are needed, there are {known}")
+        known = np.flatnonzero(~np.isnan(self.values))
+        if known.size < 2:
+            raise TooLittleHistoryError(f"2 values are needed, there are {known.size}")
+        changes = np.full(self.values.shape, np.nan)
+        changes[known[1:]] = np.diff(self.values[known]) / np.diff(known)
         last, batches = self.newest
         return Series(changes, self.times, (self.new - last) / batches, self.time)
 

@@ -64,6 +64,7 @@ class Auto(strategies.LearnedStrategy):
 
     def predict_many(self, many: Sequence[strategies.Series]) -> list[strategies.Prediction]:
         """Forecast the next value of each series; those of like length together."""
+        many = [_newest(series) for series in many]
         found: dict[int, strategies.Prediction] = {}
         order = sorted(range(len(many)), key=lambda i: many[i].values.size)
         for start in range(0, len(order), _CHUNK):
@@ -73,17 +74,24 @@ class Auto(strategies.LearnedStrategy):
         return [found[i] for i in range(len(many))]
 
     def _together(self, many: Sequence[strategies.Series]) -> list[strategies.Prediction]:
-        length = min(max(s.values.size for s in many), _MOST_BATCHES)
+        length = max(s.values.size for s in many)
         values = np.full((len(many), length), np.nan)
         for row, series in enumerate(many):
-            newest = series.values[-length:]
-            if newest.size:
-                values[row, -newest.size :] = newest
+            if series.values.size:
+                values[row, -series.values.size :] = series.values
         slots = seasons_of(many, length)
         # Changes of either sign have no ratios.
         ratios = np.array([not (self.order or s.new < 0) for s in many])
         found = forecast(values, slots, self.relearn_after, ratios)
         return [_prediction(found, row, values[row]) for row in range(len(many))]
+
+
+def _newest(series: strategies.Series) -> strategies.Series:
+    """The series from its 730th newest value on; batches without one, between, do not count."""
+    known = np.flatnonzero(~np.isnan(series.values))[-_MOST_BATCHES:]
+    start = int(known[0]) if known.size else 0
+    times = None if series.times is None else series.times[start:]
+    return strategies.Series(series.values[start:], times, series.new, series.time)
 
 
 def _prediction(found: Forecasts, row: int, values: FloatArray) -> strategies.Prediction:

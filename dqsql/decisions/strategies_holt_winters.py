@@ -139,6 +139,10 @@ class HoltWinters(strategies.LearnedStrategy):
                 "multiplicative Holt-Winters needs values above 0, the least in the history is"
                 f" {known.min():g}"
             )
+        if "multiplicative" in (self.trend, self.seasonal):
+            # By factors: a sum might be below 0.
+            by_factors = np.exp(filled(np.log(series.values), self.period))
+            return np.where(np.isnan(series.values), by_factors, series.values)
         return filled(series.values, self.period)
 
     def _prediction(

@@ -112,9 +112,11 @@ def miscounted(
     for row in stored(sorted(before)) if before else ():
         count, batch = _stored_count(row), row["batch"]
         so_far = counts.get((row["check_id"], before[batch], row["segment"]))
-        # Nothing failed, or the batch said nothing and has only handed the count on.
-        failed = count is not None and count > 0 and row["status"] not in _SILENT_TEXTS
-        if so_far is not None and failed and count != so_far + 1:
+        if so_far is None or count is None:
+            continue
+        # A batch that said nothing has only handed the count on; what passed begins anew.
+        silent = row["status"] in _SILENT_TEXTS
+        if count != (so_far if silent else so_far + 1) and (silent or count > 0):
             found.add(batch)
     return sorted(found, key=batch_order)
 

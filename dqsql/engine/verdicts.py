@@ -23,7 +23,7 @@ _Place = tuple[str, str, str | None]  # check, batch, segment
 _LOOKED_AT = 400
 _SUGGESTED, _NEAR = 5, 3
 _STATUS = ("check_id", "batch", "status")
-_TOLD = (*_STATUS, "segment", "severity", "message")
+_COLUMNS = (*_STATUS, "segment", "severity", "message")
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,16 @@ class StoredVerdicts:
 
     def of(self, check_id: str, batches: Sequence[str]) -> list[dict[str, Any]]:
         """The verdicts of a check on batches, as rows. Raises StorageError."""
-        found = stored_rows(self.store, RESULTS, self.model, batches, columns=_TOLD)
-        return [row for row in found if row["check_id"] == check_id]
+        new = [b for b in batches if b not in self._told]
+        self._told.update((b, []) for b in new)
+        for row in stored_rows(self.store, RESULTS, self.model, new, columns=_COLUMNS):
+            self._told[row["batch"]].append(row)
+        return [r for b in batches for r in self._told[b] if r["check_id"] == check_id]
+
+    @cached_property
+    def _told(self) -> dict[str, list[dict[str, Any]]]:
+        """What was read of batches so far."""
+        return {}
 
     @cached_property
     def _passed(self) -> dict[str, list[str]]:

@@ -76,11 +76,11 @@ def parse_pattern(text: str) -> Pattern:
     return pattern
 
 
-def _matches(text: str) -> Iterator[re.Match[str]]:
+def _matches(text: str, *, in_set: bool = False) -> Iterator[re.Match[str]]:
     position, behind = 0, False
     while position < len(text):
         match = _LEXER.match(text, position)
-        if behind and text[position] == "{":
+        if behind and not in_set and text[position] == "{":
             raise PatternError(
                 f"{text[position : position + 12]!r} is no number of characters",
                 hint=r"write {k} or {a,b} with a of at least 1, + for one or more, <(>..<)?> for"
@@ -128,7 +128,7 @@ def _counts(match: re.Match[str], prefix: str) -> tuple[int | None, int | None]:
 def _set(match: re.Match[str]) -> Token:
     classes: set[TokenKind] = set()
     symbols: set[str] = set()
-    for member in map(_token, _matches(match["members"])) if match["members"] else ():
+    for member in map(_token, _matches(match["members"], in_set=True)) if match["members"] else ():
         if member.kind == "const":
             symbols.update(member.text)
         elif member.kind in CLASS_KINDS and member.count == 1 and member.most is None:

@@ -389,7 +389,8 @@ def test_many_at_once_are_as_one_by_one() -> None:
             assert [t.lower, t.upper] == pytest.approx([a.lower, a.upper], nan_ok=True)
 
 
-values_of = st.lists(st.integers(-1000, 1000).map(float), min_size=20, max_size=40)
+# Whole numbers have a unit of their own: one.
+values_of = st.lists(st.integers(-1000, 1000).map(lambda v: v + 0.1), min_size=20, max_size=40)
 IN_PLACE = [s for s in LEARNED if s.name != "holt_winters"]
 
 
@@ -483,7 +484,42 @@ def test_small_whole_numbers(name: str) -> None:
 
 
 def test_a_zero_where_there_are_ratios_is_one_step_from_the_least() -> None:
-    prices = np.exp(np.random.default_rng(3).normal(0, 1.0, 80)) * 0.05
-    found = decide(strategy("auto"), np.round(prices, 2) + 0.01, 0.0)
-    assert "as ratios" in found.explanation or not found.anomalous
+    rng = np.random.default_rng(3)
+    found = decide(strategy("auto"), np.round(np.exp(rng.normal(0, 1.0, 80)) * 0.05, 2) + 0.01, 0.0)
+    assert "as ratios" in found.explanation
     assert not found.anomalous
+    # Where the steps are small against the least, 0 is far below it.
+    large = 2_000 * np.exp(rng.normal(0, 0.7, 60))
+    assert [decide(strategy("auto"), large, v).anomalous for v in (0.0, 1.0)] == [True, True]
+
+
+def test_shares_that_were_0_and_1_are_no_counts() -> None:
+    for usual in (0.0, 1.0):
+        history = np.full(90, usual)
+        history[40] = 1 - usual
+        found = [decide(strategy("auto"), history, v).anomalous for v in (0.5, usual)]
+        assert found == [True, False]
+
+
+def test_gaps_do_not_take_the_newest_values_away() -> None:
+    values = np.full(1_460, np.nan)
+    values[:731] = 100 + np.random.default_rng(5).normal(0, 1, 731)
+    given = AnomalyInput(values, None, 100.0, absent=np.isnan(values))
+    (found,) = evaluate_many(strategy("auto"), [given])
+    assert (found.status, found.history_size) == ("ok", 730)
+    assert 90 < found.lower < found.upper < 110
+
+
+def test_changes_are_by_batch_and_excluded_batches_take_no_step() -> None:
+    # Seen in every other batch.
+    seen = np.where(np.arange(200) % 2 == 0, 10.0 * np.arange(200), np.nan)
+    chosen = strategy("batch_normal", order=1)
+    (found,) = evaluate_many(chosen, [AnomalyInput(seen, None, 2_000.0, absent=np.isnan(seen))])
+    assert (found.status, found.expected) == ("ok", pytest.approx(2_000))
+    # A counter that stands still at the weekends, which are left out.
+    day = np.arange(71)
+    steps = np.where(day % 7 < 5, 100 + np.random.default_rng(6).normal(0, 2, 71), 0.0)
+    counter, weekend = np.cumsum(steps), day % 7 >= 5
+    given = AnomalyInput(counter[:70], None, float(counter[70]), exclude=weekend[:70])
+    (found,) = evaluate_many(chosen, [given])
+    assert found.status == "ok"

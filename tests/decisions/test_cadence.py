@@ -182,3 +182,8 @@ def test_an_hour_that_clocks_leave_out_is_not_missing() -> None:
         # Another hour of that day is missing all the same.
         other = gap_before(hours[:at], hours[at + 1], 0.01, declared, zones=zones)
         assert other is not None and other.words == "2024-03-31 03:00"
+    # A day is missing all the same, whose first hour clocks leave out.
+    begun = dt.datetime(2024, 4, 10)
+    weeks = [begun + d * DAY for d in range(16)]
+    daily = gap_before(weeks, begun + 17 * DAY, 0.01, zones=["Africa/Cairo"])
+    assert daily is not None and daily.words == "2024-04-26"

@@ -189,6 +189,17 @@ def test_what_people_read_is_no_promise() -> None:
     assert contract_changes(old, new) == ()
 
 
+def test_rules_that_cannot_be_read_and_those_of_columns_that_are_gone() -> None:
+    odd = [ContractCheck("row_count() >= {{ var('min') }}", settings={"mostly": s}) for s in (1, 2)]
+    old = Contract("t", (ContractColumn("b", checks=(ContractCheck("{c} > 0"),)),), (odd[0],))
+    found = contract_changes(old, Contract("t", (), (odd[1],)))
+    assert [(c.kind, c.breaking) for c in found] == [
+        ("removed", True),
+        ("no longer promised", True),
+        ("newly promised", False),
+    ]
+
+
 def test_a_column_of_any_type_is_promised_all_the_same() -> None:
     promised = {"a": "int", "b": "<any>"}
     (gone,) = column_changes(promised, {"a": "int"}, closed=True)

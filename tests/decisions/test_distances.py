@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -91,3 +93,15 @@ def test_bad_state_is_refused() -> None:
         d.ks_distance([2.0, 1.0], [1.0])
     with pytest.raises(DecisionError, match="negative"):
         d.categorical_distances(d.CategoricalState({"a": -1}), d.CategoricalState({"a": 1}))
+
+
+def test_what_moves_steadily_has_moved_on_where_batches_were_left_out() -> None:
+    steady = np.array([np.nan, 3.4, 3.5, 3.3])
+    assert d.without_drift(6.8, steady, 1) == pytest.approx(3.4)
+    assert d.without_drift(-6.8, -steady, 1) == pytest.approx(-3.4)
+    assert d.without_drift(1.0, steady, 3) == 1.0
+    # What hardly moved before is as far as it is, however many were left out.
+    still = np.array([0.001, 0.002, 0.001])
+    assert [round(d.without_drift(0.27, still, n), 3) for n in (1, 5)] == [0.269, 0.265]
+    assert d.without_drift(0.5, np.array([np.nan]), 4) == 0.5
+    assert math.isnan(d.without_drift(math.nan, still, 2))

@@ -169,6 +169,17 @@ def test_what_grows_has_grown_while_a_bad_batch_was_left_out(chosen: Strategy) -
         absent[k] = found.anomalous
 
 
+def test_gaps_before_a_multiplicative_season_are_filled_by_factors() -> None:
+    values = 10 * np.exp(0.12 * np.arange(35)) * np.where(np.arange(35) % 7 < 5, 1.0, 0.3)
+    absent = np.arange(35) == 5
+    for chosen in (
+        strategy("holt_winters", 7, seasonal="multiplicative"),
+        strategy("holt_winters", 7, trend="multiplicative"),
+    ):
+        (found,) = evaluate_many(chosen, [AnomalyInput(values, None, 600.0, absent=absent)])
+        assert found.status in ("ok", "anomalous")
+
+
 def test_stl_by_statsmodels() -> None:
     values = season(70)
     parts = STL(values, period=7).fit()

@@ -84,6 +84,11 @@ def test_unreadable_patterns_are_errors(text: str) -> None:
         parse_pattern(text)
 
 
+def test_a_brace_in_a_set_is_one_of_its_signs() -> None:
+    (branch,) = parse_pattern("<[><digit>{<]>").branches
+    assert str(branch[0]) == str(parse_pattern("<[>{<digit><]>").branches[0][0])
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -18,6 +18,7 @@ import numpy as np
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.bounds import history_for, least_fpr
+from dqsql.decisions.distances import without_drift
 from dqsql.decisions.program import Program
 from dqsql.model.batches import batch_order
 from dqsql.model.metric_traits import NUMERIC_DISTANCES
@@ -297,8 +298,8 @@ class AvhDetector:
     def _measure_distances(self, unit: Unit, batch: str) -> None:
         """Compare the batch with the accepted one before it; the values become metrics.
 
-        Where others were left out between, they are distances by batch: what moves steadily has
-        moved so many times as far.
+        Where others were left out between, what the column usually moves from one batch to the
+        next is taken off for each of them.
         """
         if not self._compares(unit):
             return
@@ -306,7 +307,10 @@ class AvhDetector:
         if not before:
             return
         found = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
-        batches = 1 + self.context.history.between(before[-1], batch)
+        between = self.context.history.between(before[-1], batch)
+        if between:
+            past = {name: self.context.history.series(unit.keys[name], before) for name in found}
+            found = {n: without_drift(d, past[n], between) for n, d in found.items()}
         values = [
             MetricValue(
                 model=unit.monitor.model,
@@ -316,7 +320,7 @@ class AvhDetector:
                 metric=name,
                 parameters=unit.keys[name].parameters,
                 scope="delta",
-                value=number / batches if math.isfinite(number) else None,
+                value=number if math.isfinite(number) else None,
                 value_text=None,
                 sample_size=self.context.rows.get(batch),
             )

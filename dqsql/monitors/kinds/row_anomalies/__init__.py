@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,7 @@ from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.row_samples import ROW, RowSample, comparable, is_textual
 from dqsql.compiler.scan import BatchFilter
 from dqsql.decisions.row_anomalies import RowDetector, learn_rows, rows_at
-from dqsql.dialect import unquoted
 from dqsql.errors import (
-    AnnotationError,
     DecisionError,
     QueryError,
     UnknownNameError,
@@ -29,7 +27,6 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
-from dqsql.model.settings import Reader, as_bool, as_rate, at_least
 from dqsql.model.tables import FAILURES
 from dqsql.model.types import type_of
 from dqsql.monitors.context import (
@@ -42,6 +39,15 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.kind import MonitorKind, Reach
+from dqsql.monitors.kinds.row_anomalies.settings import (
+    NAME,
+    SETTINGS,
+    RowSettings,
+    column_named,
+    lacking,
+    learned_from,
+    row_settings,
+)
 from dqsql.monitors.recompute import (
     NOT_DECIDED,
     Compared,
@@ -49,76 +55,17 @@ from dqsql.monitors.recompute import (
     StoredVerdict,
     status_again,
 )
-from dqsql.monitors.settings import literal_value, read_settings
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dqsql.engine.row_scores import OddRows
 
-NAME = "row_anomalies"
 _SHARE = "row_anomaly_share"
 # Rows that are kept of a batch, and columns that are named for a row.
 _SHOWN_ROWS, _SHOWN_COLUMNS = 100, 5
 # Fewer rows are no picture of what is usual.
 _FEWEST_ROWS = 100
-
-
-SETTINGS: Mapping[str, Reader] = {
-    "contamination": as_rate,
-    "fpr": as_rate,
-    "min_history": at_least(2),
-    "window": at_least(2),
-    "refit_every": at_least(1),
-    "sample_size": at_least(50),
-    "quarantine": as_bool,
-    "store_failures": as_bool,
-}
-
-
-@dataclass(frozen=True)
-class RowSettings:
-    """The settings of a monitor.
-
-    A model is learned from the newest `window` accepted batches, of each at most `sample_size`
-    rows; anew with every `refit_every`-th accepted batch.
-    """
-
-    contamination: float = 0.002
-    fpr: float | None = None
-    min_history: int = 5
-    window: int = 14
-    refit_every: int = 7
-    sample_size: int = 2_000
-    store_failures: bool | None = None
-    quarantine: bool | None = None
-    columns: tuple[str, ...] = ()
-
-
-def row_settings(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -> RowSettings:
-    """The settings of a monitor. Raises AnnotationError."""
-    given = read_settings(monitor, SETTINGS, defaults, positional=True)
-    found = RowSettings(**given, columns=tuple(map(_name, monitor.positional)))
-    if found.window < found.min_history:
-        raise AnnotationError(
-            f"@{NAME}: a window of {found.window} batches is smaller than min_history"
-            f" ({found.min_history})",
-            span=monitor.span,
-            hint="make window larger, or min_history smaller",
-        )
-    return found
-
-
-def _name(text: str) -> str:
-    """The column that an argument names: by a name, or a text."""
-    return str(literal_value(text)) if text.startswith(("'", '"')) else unquoted(text)
-
-
-def learned_from(accepted: Sequence[str], settings: RowSettings) -> list[str]:
-    """The batches to learn from: the newest at the last time that a model was learned."""
-    number = len(accepted) - len(accepted) % settings.refit_every
-    number = max(number, settings.min_history)
-    return list(accepted[:number][-settings.window :])
 
 
 @dataclass(frozen=True)
@@ -224,9 +171,9 @@ class RowAnomalyDetector:
         if self.context.plan.model.config.batch_by is None:
             text = "needs batch_by: rows of earlier runs are not stored, so there is no comparison"
             return result_of(monitor, batch, Status.SKIPPED, text)
-        lacking = _lacking(settings.columns, self.place.types)
-        if lacking or not unit.columns:
-            why = f"there is no column {lacking[0]}" if lacking else "no column can be compared"
+        gone = lacking(settings.columns, self.place.types)
+        if gone or not unit.columns:
+            why = f"there is no column {gone[0]}" if gone else "no column can be compared"
             return result_of(monitor, batch, Status.ERROR, f"{monitor.span}: {why}")
         accepted = self.context.history.before(batch)
         if len(accepted) < settings.min_history:
@@ -479,7 +426,7 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
     known = use.model.columns
-    unknown = [] if known is None else _lacking(map(_name, use.arguments), known)
+    unknown = [] if known is None else lacking(map(column_named, use.arguments), known)
     if known is not None and unknown:
         raise UnknownNameError(
             f"the model {use.model.name} has no column {unknown[0]!r}",
@@ -487,11 +434,6 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
             hint=nearest(unknown[0], known) or f"its columns are {', '.join(known)}",
         )
     return [WatchedMetric(Family.ANY, "rows", "row_count()")]
-
-
-def _lacking(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
-    lower = {name.lower() for name in known}
-    return [name for name in wanted if name.lower() not in lower]
 
 
 def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
