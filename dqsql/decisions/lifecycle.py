@@ -90,8 +90,10 @@ def updated_findings(
             elif batch in passed:
                 _resolve(rows, check_id, batch, now)
     for key, row in rows.items():
-        if key not in before or not set(before[key]["batches"]).issubset(row["batches"]):
-            tested = by_check.get(row["check_id"], {})
+        tested = by_check.get(row["check_id"], {})
+        known = before[key]["batches"] if key in before else []
+        # What was told of a batch that is checked again, or repaired, may not be so any more.
+        if key not in before or not set(known).issubset(row["batches"]) or tested.keys() & known:
             rest = [b for b in row["batches"] if b not in tested]
             found = [_told(r) for b in row["batches"] for r in tested.get(b, ())]
             row.update(_telling(row, (*found, *told_of(row["check_id"], rest))))
@@ -226,11 +228,17 @@ def _told(result: Result) -> Row:
 
 
 def _telling(row: Row, verdicts: Iterable[Row]) -> Row:
-    """What a finding tells by the verdicts on its batches; nothing where none is known."""
+    """What a finding tells by the verdicts on its batches; nothing where none is known.
+
+    Of batches whose verdicts are gone it is as bad as it was.
+    """
     bad = [v for v in verdicts if v["status"] in FINDING_STATUSES]
     if not bad:
         return {}
-    worst = worst_status(Status(v["status"]) for v in bad)
+    told = [Status(v["status"]) for v in bad]
+    if not {v["batch"] for v in bad}.issuperset(row["batches"]):
+        told.append(Status(row["status"]))
+    worst = worst_status(told)
     newest = [v for v in bad if v["batch"] == row["last_batch"]]
     return {"status": worst.value, **(_message(newest) if newest else {})}
 
