@@ -216,6 +216,15 @@ def test_an_output_of_another_command_in_the_environment(
     assert dqsql("ls", DQSQL_OUTPUT="gitlab", DQSQL_PROJECT_DIR=str(project)).exit_code == 2
 
 
+@pytest.mark.parametrize("option", ["--select", "--exclude"])
+def test_tables_that_are_watched_are_not_selected(
+    dqsql: Callable[..., Result], project: Path, option: str
+) -> None:
+    found = dqsql("run", "--auto", "sales.*", option, "x", DQSQL_PROJECT_DIR=str(project))
+    assert found.exit_code == 2
+    assert "--auto about tables without any" in found.output
+
+
 @pytest.mark.parametrize("name", ["yes", "null", "off"])
 def test_names_of_projects_are_texts(
     dqsql: Callable[..., Result], tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

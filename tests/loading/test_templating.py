@@ -139,3 +139,11 @@ def test_hints() -> None:
     with pytest.raises(JinjaError, match="did you mean 'known'"):
         library().render("{{ var('knwon') }}", "m.sql")
     assert library().render("{{ var('x', 3) }}{{ env_var('DQSQL_NO', 'd') }}\n", "m.sql") == "3d\n"
+
+
+@pytest.mark.parametrize("name", ["modules", "run_started_at", "dbt_utils", "flags"])
+def test_names_of_dbt_alone_are_told_as_such(name: str) -> None:
+    with pytest.raises(JinjaError) as caught:
+        library().render(f"select {{{{ {name} }}}}", "m.sql")
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(f"{name} is of dbt alone: here are var, env_var")
