@@ -66,6 +66,7 @@ def all_errors(compiled: CompileResult) -> tuple[DqsqlError, ...]:
 
 def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], ...]:
     """Write `manifest.json` and `compiled/`; return models and the files of their statements."""
+    from dqsql.compiler.adoption import is_checked
     from dqsql.json_text import read_json
     from dqsql.report.artefacts import MANIFEST, write_compiled, write_json
     from dqsql.report.manifest import KEPT_SHAPE, manifest
@@ -73,7 +74,8 @@ def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], 
 
     folder = target_dir(compiled)
     before = None
-    if len(compiled.plans) < sum(m.config.enabled for m in compiled.project.models):
+    planned = {plan.model.name for plan in compiled.plans}
+    if any(is_checked(m) and m.name not in planned for m in compiled.project.models):
         # Without one that can be read, the manifest is of the selection.
         with suppress(OSError, ValueError):
             before = read_json(folder / MANIFEST, KEPT_SHAPE)

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -55,8 +56,9 @@ class Meaning:
         return cls(batch_by_text(plan.model), columns, batch_type, segments)
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def read(cls, text: str) -> Meaning | None:
-        """What `text` said; None for a text that is none."""
+        """What `text` said; None for a text that is none. Most batches of a model share one."""
         try:
             found = json.loads(text)
             columns = {str(c): (str(h), str(t)) for c, (h, t) in found["columns"].items()}

@@ -187,7 +187,8 @@ def derived_warnings(model: CheckModel, read: Sequence[CheckModel] = ()) -> Iter
         for other in read
         for name in sorted(pii_columns(other))
     }
-    whole = next((m for m in read if view_name(m) == _taken_whole(model)), None)
+    taken = _taken_whole(model) if secret else None
+    whole = next((m for m in read if view_name(m) == taken), None)
     if whole is not None and (unmarked := pii_columns(whole) - private):
         listed = ", ".join(map(repr, sorted(unmarked)))
         yield (

@@ -38,7 +38,7 @@ class FailingRows:
 
 def failing_rows(plan: Plan, check: Check) -> FailingRows | None:
     """Which rows fail a check, None for a check that is not about rows."""
-    states, metrics = {s.name: s for s in plan.states}, {m.alias: m for m in plan.metrics}
+    states = {s.name: s for s in plan.states}
     conditions: list[exp.Expr] = []
     strict: list[exp.Expr] = []
     unique: list[FrequencyTable] = []
@@ -51,10 +51,10 @@ def failing_rows(plan: Plan, check: Check) -> FailingRows | None:
         bounds = bounds_of(part)
         if bounds is None:
             continue
-        if alias not in metrics:
+        metric = plan.known_metric(alias)
+        if metric is None:
             # A field of a metric that is a struct, such as the number behind a histogram.
             continue
-        metric = metrics[alias]
         much = bounds.lower is not None and bounds.lower > 0
         if much and (share := _share(metric, states)) is not None:
             conditions.append(share)

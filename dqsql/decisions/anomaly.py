@@ -235,9 +235,8 @@ def _predict_together(
 
 def _closes_gaps(chosen: Strategy) -> bool:
     """Whether excluded batches take no place: changes, where no season counts batches."""
-    return (
-        isinstance(chosen, LearnedStrategy) and chosen.order > 0 and not hasattr(chosen, "period")
-    )
+    by_changes = isinstance(chosen, LearnedStrategy) and chosen.order > 0
+    return by_changes and not isinstance(chosen, HoltWinters | Stl)
 
 
 def _series(given: AnomalyInput, settings: AnomalySettings, *, closed: bool) -> Series:

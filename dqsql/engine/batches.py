@@ -217,15 +217,9 @@ def choose_batches(
     lost = tuple(b for b in done.difference(found) if ledger[b].rows)
     unfinished = tuple(sorted(set(ledger).difference(done, found), key=batch_order))
     gone = (*_lost_note(set(lost), present), *_unfinished_note(unfinished))
+    choice = BatchChoice(tuple(present), unbatched=unbatched, unfinished=unfinished, lost=lost)
     if request.full_refresh:
-        return BatchChoice(
-            tuple(present),
-            (),
-            (*notes, *gone),
-            unbatched=unbatched,
-            unfinished=unfinished,
-            lost=lost,
-        )
+        return replace(choice, notes=(*notes, *gone))
     changed = {b for b in present if b in done and found[b] != ledger[b].rows}
     newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
     again = changed.intersection(newest)
@@ -235,16 +229,7 @@ def choose_batches(
     owed = sorted(lacking, key=batch_order)
     newest_one = max(present, key=batch_order, default=None)
     owing = tuple(reversed(owed))
-    return BatchChoice(
-        chosen,
-        (),
-        notes,
-        newest_one,
-        owed=owing,
-        unbatched=unbatched,
-        unfinished=unfinished,
-        lost=lost,
-    )
+    return replace(choice, batches=chosen, notes=notes, newest=newest_one, owed=owing)
 
 
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:

@@ -306,7 +306,7 @@ def cleaned(upkeep: Upkeep, before: dt.datetime) -> Iterator[Cleaned]:
     waiting = {
         model: batches
         for model, ledger in ledgers.items()
-        if (batches := [b for b, r in ledger.items() if r.status is BatchStatus.FLAGGED])
+        if (batches := {b for b, r in ledger.items() if r.status is BatchStatus.FLAGGED})
     }
     columns = dict(_AGING)
     columns.update((failures_table_name(model), _CAPTURED) for model in ledgers)

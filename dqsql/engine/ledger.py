@@ -55,7 +55,7 @@ def refuse_other_project(
     A batch of the same name would count as checked. Raises UsageError and StorageError.
     """
     newest = {
-        model: max(ledger.values(), key=lambda r: (r.checked_at is not None, r.checked_at)).run_id
+        model: _last_checked(ledger.values()).run_id
         for model in models
         if (ledger := ledgers.get(model))
     }
@@ -72,6 +72,10 @@ def refuse_other_project(
                 hint="give each project a `schema` or a `warehouse` of its own in profiles.yml; if"
                 f" {other} is the former name of this one, run once with --full-refresh",
             )
+
+
+def _last_checked(records: Iterable[BatchRecord]) -> BatchRecord:
+    return max(records, key=lambda r: (r.checked_at is not None, r.checked_at))
 
 
 def take_retired(ledger: dict[str, BatchRecord], model: CheckModel) -> dict[str, BatchRecord]:
@@ -122,7 +126,7 @@ def retired_note(
     """
     if not retired or before:
         return ()
-    last = max(retired.values(), key=lambda r: (r.checked_at is not None, r.checked_at))
+    last = _last_checked(retired.values())
     was, now = other_batch_by(model, last.fingerprint), batch_by_text(model) or "not set"
     same = [r for r in retired.values() if other_batch_by(model, r.fingerprint) == was]
     if was is None:

@@ -371,6 +371,10 @@ class Plan:
         """The metric whose value column is `alias`. Raises KeyError."""
         return self._by_alias[alias]
 
+    def known_metric(self, alias: str) -> Metric | None:
+        """As `metric`, None where there is none."""
+        return self._by_alias.get(alias)
+
     def states_of(self, aliases: Iterable[str]) -> list[StateColumn]:
         """The states that some metrics are made of, in the order of `states`. Raises KeyError."""
         names = {name for alias in aliases for name in self.metric(alias).states}

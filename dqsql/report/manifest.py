@@ -42,17 +42,9 @@ def manifest(
         for m in project.models
     }
     checks = {c["unique_id"]: c for plan in plans for c in check_records(plan)}
-    left_out = [m.unique_id for m in project.models if m.name not in by_model]
-    kept = set()
-    for name in left_out if before else ():
-        known = ((before or {}).get("models") or {}).get(name)
-        if known is not None and _same(known, models[name]):
-            models[name] = {**models[name], **{part: known[part] for part in _OF_PLAN}}
-            kept.add(name)
-    for check_id, check in ((before or {}).get("checks") or {}).items():
-        nodes = ((check or {}).get("depends_on") or {}).get("nodes") or ()
-        if kept.intersection(nodes):
-            checks.setdefault(check_id, check)
+    if before is not None:
+        left_out = [m.unique_id for m in project.models if m.name not in by_model]
+        _keep(models, checks, before, left_out)
     sources = {s.unique_id: source_record(s) | dbt_source(project, s) for s in project.sources}
     texts = macro_texts(own_macros(project))
     macros = {
@@ -87,6 +79,28 @@ KEPT_SHAPE: Shape = {
     "checks": {...: {"depends_on": {"nodes": [str]}}},
 }
 _OF_PLAN = ("states", "metrics", "notes")
+
+
+def _keep(
+    models: dict[str, dict[str, Any]],
+    checks: dict[str, Any],
+    before: Mapping[str, Any],
+    left_out: Iterable[str],
+) -> None:
+    """Take what an earlier manifest said of models, and of their checks, if they are as they were.
+
+    Null stands in it for what is not there.
+    """
+    known, kept = before.get("models") or {}, set()
+    for name in left_out:
+        record = known.get(name)
+        if record is not None and _same(record, models[name]):
+            models[name] = {**models[name], **{part: record[part] for part in _OF_PLAN}}
+            kept.add(name)
+    for check_id, check in (before.get("checks") or {}).items():
+        nodes = ((check or {}).get("depends_on") or {}).get("nodes") or ()
+        if kept.intersection(nodes):
+            checks.setdefault(check_id, check)
 
 
 def _same(known: Mapping[str, Any], now: Mapping[str, Any]) -> bool:

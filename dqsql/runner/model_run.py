@@ -301,10 +301,10 @@ class ModelRun:
         found, known = self.discovered, len(self.discovered)
         columns, limits = self._columns, self.limits
         discovery = Discovery(self.spark, self.project, model, limits, kind, columns, found)
-        meaning = Meaning.of(self.plan, columns, kind)
 
         def retire(batches: Iterable[str | None]) -> None:
-            self.retired = {**self.retired, **take_renamed(self.ledger, meaning, batches)}
+            renamed = take_renamed(self.ledger, Meaning(batch_type=kind), batches)
+            self.retired = {**self.retired, **renamed}
 
         choice = discovery.choose(self.request, self.ledger, self._own_batch, retire)
         self._looks = len(found) - known

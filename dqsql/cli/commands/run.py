@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,9 @@ from dqsql.model.project import Project, local_folder
 from dqsql.model.results import RunResult
 from dqsql.model.tables import BATCHES
 from dqsql.report.text import padded, printable
+
+if TYPE_CHECKING:
+    from dqsql.runner.api import CompileResult
 
 _RUN = (
     "full_refresh",
@@ -89,10 +92,17 @@ def command(
             compiled=compiled,
             **settings,
         )
+    return _finished(session, compiled, result, loaded - began if timing else None)
+
+
+def _finished(
+    session: Session, compiled: CompileResult, result: RunResult, load: float | None
+) -> int:
+    """Write what is kept of a run; with the seconds that loading took, also where all went."""
     checked = time.monotonic()
     write_run_artefacts(session, compiled, result)
-    if timing:
-        for line in timing_lines(result, loaded - began, time.monotonic() - checked):
+    if load is not None:
+        for line in timing_lines(result, load, time.monotonic() - checked):
             session.err.line(line)
     return result.exit_code
 
@@ -134,12 +144,7 @@ def _watch(
             compiled=compiled,
             **settings,
         )
-    checked = time.monotonic()
-    write_run_artefacts(session, compiled, result)
-    if timing:
-        for line in timing_lines(result, loaded - began, time.monotonic() - checked):
-            session.err.line(line)
-    return result.exit_code
+    return _finished(session, compiled, result, loaded - began if timing else None)
 
 
 _NUMBER = 10
