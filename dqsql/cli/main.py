@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from dqsql.cli import group
 from dqsql.cli.group import CommandEntry, LazyGroup
 from dqsql.cli.options import GLOBAL, options
+from dqsql.engine import late_pandas
 
 _COMMANDS = "dqsql.cli.commands"
 
@@ -85,5 +86,5 @@ def cli(context: click.Context, /, **given: Any) -> None:
 
 def main() -> None:
     """Run the program."""
-    group.ends_with_command = True
+    group.ends_with_command = late_pandas.postpones = True
     cli.main(prog_name="dqsql")

@@ -31,6 +31,7 @@ from dqsql.engine.head_start import (
     taken,
 )
 from dqsql.engine.java import find_java
+from dqsql.engine.late_pandas import find_pandas
 from dqsql.engine.session_use import shared_session, using_session
 from dqsql.engine.small import Scale
 from dqsql.engine.warm import WarmSession, place_of, present_session, start_session, warm_target
@@ -70,6 +71,7 @@ def open_session(
     there before gets its settings back and loses the views that dqsql made.
     `scale` is how much will be read.
     """
+    find_pandas()
     settings = runtime_conf(target, scale)
     if spark is not None:
         with using_session(spark, log_dir), configured(spark, settings):

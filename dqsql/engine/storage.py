@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dqsql.engine.late_pandas import postpone_pandas
 from dqsql.engine.storage_base import BatchPart, Row, Session, Store
 from dqsql.errors import StorageError
 from dqsql.model.project import Target
@@ -25,6 +26,7 @@ def open_store(spark: SparkSession | Session, target: Target) -> Store:
         return spark() if callable(spark) else spark
 
     if target.warehouse is not None:
+        postpone_pandas()
         from dqsql.engine.storage_delta import DeltaFolderStore
 
         return DeltaFolderStore(session, f"{target.warehouse.rstrip('/')}/{target.schema}")

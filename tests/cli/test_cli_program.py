@@ -282,3 +282,29 @@ def test_several_values_behind_one_option() -> None:
 
 def test_words() -> None:
     assert words(["a b", "c", " "]) == ("a", "b", "c")
+
+
+def test_arrow_finds_pandas_when_a_session_is_opened(tmp_path: Path) -> None:
+    """A quarter of a second, of which a run that finds nothing new has no use."""
+    program = """
+import sys
+from dqsql.cli import main
+from dqsql.engine import late_pandas
+from dqsql.engine.storage import open_tables
+from dqsql.model.project import Target
+from dqsql.model.tables import RUNS
+main.late_pandas.postpones = True
+store = open_tables(Target("p", "t", warehouse=sys.argv[1]))
+print("pyarrow.dataset" in sys.modules, list(store.rows(RUNS)), "pandas" in sys.modules)
+late_pandas.find_pandas()
+import pandas, pyarrow
+print(pyarrow.array(pandas.Series([1.5, float("nan")])).null_count)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=ENVIRONMENT,
+    )
+    assert done.stdout.splitlines() == ["True [] False", "1"]
