@@ -361,6 +361,29 @@ def parse_statement(text: str) -> exp.Expr | None:
         return None
 
 
+def tables_read(query: exp.Expr) -> Iterator[exp.Table]:
+    """The tables of a statement, without those that stand for a query of its WITH."""
+    return (table for table in query.find_all(exp.Table) if not _is_of_with(table))
+
+
+def _is_of_with(table: exp.Table) -> bool:
+    inner: exp.Expr = table
+    while len(table.parts) == 1 and inner.parent is not None:
+        outer = inner.parent
+        if isinstance(outer, exp.With):
+            # A query of a WITH knows those before it: in `with t as (select .. from t)`, the
+            # second t is a table.
+            place = next(i for i, cte in enumerate(outer.expressions) if cte is inner)
+            known = outer.expressions[: place + bool(outer.args.get("recursive"))]
+        else:
+            with_ = outer.args.get("with_")
+            known = [] if with_ is None or with_ is inner else with_.expressions
+        if any(cte.alias.lower() == table.name.lower() for cte in known):
+            return True
+        inner = outer
+    return False
+
+
 def identifier(name: str) -> exp.Identifier:
     """A quoted identifier, safe for any name."""
     return exp.to_identifier(name, quoted=True)

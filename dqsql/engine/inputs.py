@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.aggregates.facts import is_about_now
+from dqsql.dialect import parse_statement, tables_read, unquoted
 from dqsql.engine.head_start import WatchedFiles, watched
 from dqsql.engine.small import FEW_KNOWN_ROWS, FEW_ROWS, SMALL_BYTES, Scale
 from dqsql.model.plan import Plan
-from dqsql.model.project import CheckModel, Project
+from dqsql.model.project import CheckModel, Project, view_name
 from dqsql.model.tables import INPUTS
 from dqsql.version import VERSION
 
@@ -174,14 +175,13 @@ def _read_by(plan: Plan, project: Project) -> list[CheckModel] | None:
 
 
 def _paths(plan: Plan, models: Sequence[CheckModel], project: Project) -> list[Path] | None:
-    """The files and folders that models read; None where some are elsewhere, or no files.
-
-    A model that names no source may read any table.
-    """
+    """The files and folders that models read; None where some are elsewhere, or no files."""
     known = {source.unique_id: source for source in project.sources}
     wanted = {d for model in models for d in model.depends_on if d in known}
     wanted |= {r.unique_id for r in plan.relations if r.unique_id in known}
-    if any(not model.depends_on for model in models):
+    names = {unquoted(known[uid].relation) for uid in wanted}
+    names |= {view_name(model) for model in models}
+    if not all(_reads_only(model, names) for model in models):
         return None
     paths: list[Path] = []
     for name in sorted(wanted):
@@ -190,6 +190,15 @@ def _paths(plan: Plan, models: Sequence[CheckModel], project: Project) -> list[P
             return None
         paths.append(Path(path))
     return paths
+
+
+def _reads_only(model: CheckModel, names: Collection[str]) -> bool:
+    """Whether a model reads something, and nothing but what `names` name."""
+    query = parse_statement(model.sql) if model.depends_on else None
+    if query is None:
+        return False
+    read = (".".join(part.name for part in table.parts) for table in tables_read(query))
+    return all(name in names for name in read)
 
 
 def _definitions(plan: Plan, models: Sequence[CheckModel], project: Project) -> Iterator[str]:

@@ -19,7 +19,7 @@ from urllib.parse import urljoin, urlsplit
 
 from sqlglot import exp
 
-from dqsql.dialect import parse_statement
+from dqsql.dialect import parse_statement, tables_read
 from dqsql.json_text import jsonable, timestamp, to_json
 from dqsql.model.plan import Check, Plan, Relation
 from dqsql.model.project import CheckModel, Project, Scope, Source, view_name
@@ -250,8 +250,8 @@ class Datasets:
         query = parse_statement(model.sql)
         if query is None:
             return
-        main, ctes = _main(query), _ctes(query)
-        tables = [t for t in query.find_all(exp.Table) if t is not main and _name(t) not in ctes]
+        main = _main(query)
+        tables = [t for t in tables_read(query) if t is not main]
         for table in ([main] if main is not None else []) + tables:
             yield from self._behind(".".join(part.name for part in table.parts))
 
@@ -268,10 +268,6 @@ class Datasets:
     @property
     def _sources(self) -> Mapping[str, Dataset]:
         return {_plain(s.relation): Dataset.from_source(s) for s in self.project.sources}
-
-
-def _name(table: exp.Table) -> str:
-    return table.name.lower() if len(table.parts) == 1 else ""
 
 
 def _plain(relation: str) -> str:

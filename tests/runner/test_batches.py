@@ -566,3 +566,20 @@ def test_numbers_of_another_width_name_the_same_batches(new_project: NewProject)
         assert not any("retired" in note for note in found.notes)
         ledger = {r["batch"]: r["status"] for r in project.rows("dq_batches")}
         assert ledger == {"8": "flagged", "9": "accepted", "10": "accepted", "11": "accepted"}
+
+
+def test_a_table_beside_a_file_is_read_again(new_project: NewProject) -> None:
+    """That the file is as it was says nothing of the table, whatever WITH calls it."""
+    model = BY_DAY.replace(
+        "{{ source('raw', 't') }}",
+        "(with fresh as (select * from fresh) select * from {{ source('raw', 't') }}"
+        " union all select * from fresh)",
+    )
+    assert model != BY_DAY
+    project = new_project(model, DAYS)
+    spark = project.spark
+    spark.sql("select 'd3' as day, 1 as x").createOrReplaceTempView("fresh")
+    assert project.run().models[0].batches == ("d1", "d2", "d3")
+    spark.sql("select stack(2, 'd3', 1, 'd4', null) as (day, x)").createOrReplaceTempView("fresh")
+    assert project.run().models[0].batches == ("d4",)
+    spark.catalog.dropTempView("fresh")
