@@ -83,10 +83,10 @@ def updated_findings(
                 before_now = passed_after(check_id, batch)
                 later = (b for b in (*passed, *before_now) if batch_order(b) > batch_order(batch))
                 end = min(later, key=batch_order, default=None)
-                opened = _add(rows, batch, bad, now, end)
+                anew = _add(rows, batch, bad, now, end)
                 # The run does not come to it again.
-                if opened is not None and end in before_now:
-                    opened.update(_resolved(now, end))
+                if anew is not None and end in before_now:
+                    anew.update(_resolved(now, end))
             elif batch in passed:
                 _resolve(rows, check_id, batch, now)
     for key, row in rows.items():
@@ -115,24 +115,27 @@ def _is_pass(verdicts: Sequence[Result]) -> bool:
 def _add(
     rows: dict[str, Row], batch: str, bad: Sequence[Result], now: dt.datetime, end: str | None
 ) -> Row | None:
-    """Add what a check found in a batch to the finding that it belongs to; a new one is returned.
+    """Add what a check found in a batch to the finding that it belongs to.
 
-    `end` is the first batch after it on which the check passes.
+    Returns the finding if it is a new one, or open again. `end` is the first batch after it on
+    which the check passes.
     """
     check_id = bad[0].check_id
     mine = [row for row in rows.values() if row["check_id"] == check_id]
     known = next((row for row in mine if batch in row["batches"]), None)
     near = (r for r in mine if end is None or batch_order(r["first_batch"]) < batch_order(end))
     current = known or next((row for row in near if row["resolved_at"] is None), None)
-    opened = None
+    anew = True
     if current is None:
-        current = opened = _opened(bad[0], batch, now, rows)
+        current = _opened(bad[0], batch, now, rows)
         rows[current["finding_id"]] = current
     elif current["author"] == DQSQL and current["resolved_batch"] in (batch, None):
         # It was repaired, or its check was gone, and it is as it was again.
         current.update(_UNRESOLVED, opened_at=now)
+    else:
+        anew = False
     _extend(current, batch, bad, now)
-    return opened
+    return current if anew else None
 
 
 def _resolve(rows: dict[str, Row], check_id: str, batch: str, now: dt.datetime) -> None:
@@ -142,10 +145,10 @@ def _resolve(rows: dict[str, Row], check_id: str, batch: str, now: dt.datetime) 
     """
     place = batch_order(batch)
     for row in [r for r in rows.values() if r["check_id"] == check_id]:
-        is_over = row["resolved_at"] is not None
-        if is_over and (row["author"] != DQSQL or batch in row["batches"]):
+        is_over, repaired = row["resolved_at"] is not None, batch in row["batches"]
+        if is_over and (row["author"] != DQSQL or (repaired and row["resolved_batch"] == batch)):
             continue
-        if batch in row["batches"]:
+        if repaired:
             _without(row, batch, now)
         behind = [b for b in row["batches"] if batch_order(b) > place]
         if row["resolved_at"] is not None and not (is_over and behind):

@@ -8,7 +8,7 @@ metrics. It stands when the batch is checked again, until that finds nothing any
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,32 @@ def newest_rows(
     for row in sorted(rows, key=lambda r: (r["at"] is not None, r["at"] or 0)):
         found.setdefault(row["model"], {})[row["batch"]] = row
     return found
+
+
+def standing(
+    reviews: Mapping[str, Row],
+    ledger: Mapping[str, BatchRecord],
+    failing: Callable[[Collection[str]], Collection[str]],
+) -> dict[str, Row]:
+    """The reviews that still say something of their batches.
+
+    A batch that was checked again, and is not what the review made of it, was repaired since. So
+    was one that was accepted in spite of its failures and has none now: should it fail again, that
+    is another failure. `failing` gives those of some batches whose verdicts have a failure.
+    """
+    again = {b: r for b, r in reviews.items() if _is_older(r, ledger.get(b))}
+    as_reviewed = [b for b, r in again.items() if ledger[b].status is REVIEWED[r["verdict"]]]
+    accepted = [b for b in as_reviewed if again[b]["verdict"] == "accept"]
+    spent = {b for b in again if ledger[b].status is not BatchStatus.INCOMPLETE}
+    spent -= {*as_reviewed} - ({*accepted} - {*failing(accepted)})
+    return {batch: row for batch, row in reviews.items() if batch not in spent}
+
+
+def _is_older(review: Row, record: BatchRecord | None) -> bool:
+    """Whether a batch was checked after its review; by SQL a row may come without a time."""
+    at = review["at"]
+    checked = None if record is None else record.checked_at
+    return at is not None and checked is not None and at < checked
 
 
 _STATES = (OPEN, ACKNOWLEDGED, MUTED, RESOLVED)
@@ -98,9 +124,7 @@ def follow(ledger: dict[str, BatchRecord], reviews: Mapping[str, Row]) -> bool:
         if record is None or record.status is BatchStatus.INCOMPLETE:
             continue
         after = REVIEWED[row["verdict"]]
-        if record.status is after or row["at"] is None:
-            continue
-        if record.checked_at is not None and row["at"] < record.checked_at:
+        if record.status is after or row["at"] is None or _is_older(row, record):
             continue
         counted = after is BatchStatus.ACCEPTED
         ledger[batch] = replace(record, status=after, counted=counted)

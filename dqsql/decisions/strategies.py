@@ -359,13 +359,14 @@ class OnlineNormal(LearnedStrategy):
     and n stands for n - 1.
 
     Attributes:
-        ignore_start: share of the values at the start that are never left out, in [0, 1].
+        ignore_start: share of the values at the start that are never left out, in [0, 1]; None for
+            a tenth, and at least 8 values, or half of fewer than 16.
         ignore_anomalies: whether earlier anomalies are left out.
         include_new: Deequ's arithmetic.
         relearn_after: how many in a row are a new level, >= 2.
     """
 
-    ignore_start: float = 0.1
+    ignore_start: float | None = None
     ignore_anomalies: bool = True
     include_new: bool = False
     relearn_after: int = DEFAULT_RELEARN_AFTER
@@ -406,8 +407,9 @@ class OnlineNormal(LearnedStrategy):
     ) -> tuple[float, float, int, FloatArray]:
         """Welford's recurrence over the values that are no anomalies, and the errors of all."""
         size = len(values)
-        # A deviation estimated from fewer says nothing about the next value.
-        start = max(self.ignore_start * (size + 1), min(DEFAULT_MIN_HISTORY, size // 2))
+        # A deviation estimated from fewer than 8 says nothing about the next value.
+        few = min(DEFAULT_MIN_HISTORY, size // 2) if self.ignore_start is None else 0
+        start = max(_or_a_tenth(self.ignore_start) * (size + 1), few)
         mean, squares, count = 0.0, 0.0, 0
         errors: list[float] = []
         run: list[float] = []
@@ -446,9 +448,13 @@ class OnlineNormal(LearnedStrategy):
         if every.size < 2:
             raise TooLittleHistoryError(f"2 values are needed, there are {every.size}")
         mean, spread = float(every.mean()), float(every.std())
-        if every.size - 1 < every.size * self.ignore_start:
+        if every.size - 1 < every.size * _or_a_tenth(self.ignore_start):
             spread = math.inf
         return Prediction(mean, _mean_of(every.size), every.size, (), spread, every - mean)
+
+
+def _or_a_tenth(share: float | None) -> float:
+    return 0.1 if share is None else share
 
 
 def default_width(degrees: float, leverage: float) -> float:

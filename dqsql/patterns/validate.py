@@ -26,6 +26,8 @@ HomogeneityTest = Literal["fisher", "chi_squared"]
 _RELATIVE_TOLERANCE = 1e-7
 # Where the exact sum has more terms, each margin of the table is at least as large.
 _MAX_TERMS = 100_000
+# By how many counts at most the p-value rises again.
+_REACH = 8
 _MAX_SHOWN_VALUES = 5
 _MAX_SHOWN_LENGTH = 60
 
@@ -95,16 +97,23 @@ def alarm_threshold(
 
     In [0, rows1 + 1]; rows1 + 1 means that no count does.
     """
-    p_value = _P_VALUES[test]
+
+    def alarms(count: int) -> bool:
+        return _P_VALUES[test](nonconforming0, rows0, count, rows1) < significance
+
     # The p-value falls as the share grows beyond that of training, so bisection finds the place.
-    low = math.floor(nonconforming0 * rows1 / rows0) + 1 if rows0 else rows1 + 1
-    high = rows1 + 1
+    least = math.floor(nonconforming0 * rows1 / rows0) + 1 if rows0 else rows1 + 1
+    low, high = least, rows1 + 1
     while low < high:
         middle = (low + high) // 2
-        if p_value(nonconforming0, rows0, middle, rows1) < significance:
+        if alarms(middle):
             high = middle
         else:
             low = middle + 1
+    # But for a little: the p-value of a larger count may have a term more of the other tail. That
+    # such a count is an alarm, too, leaves the rate of false alarms below `significance`.
+    while earlier := [k for k in range(max(least, low - _REACH), low) if alarms(k)]:
+        low = earlier[0]
     return low
 
 
@@ -171,8 +180,8 @@ def decide(
         )
     p_value = _P_VALUES[test](training_nonconforming, training_rows, nonconforming, rows)
     now = nonconforming / rows
-    failed = now > then and p_value < significance
     threshold = alarm_threshold(training_nonconforming, training_rows, rows, significance, test)
+    failed = nonconforming >= threshold
     return PatternDecision(
         status="fail" if failed else "pass",
         p_value=p_value,

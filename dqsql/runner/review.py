@@ -6,6 +6,7 @@ import datetime as dt
 import getpass
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -17,6 +18,7 @@ from dqsql.decisions.reviews import (
     newest_rows,
     refuse_other_states,
     refuse_other_words,
+    standing,
     without_accepted,
 )
 from dqsql.engine.exclusive import locked
@@ -186,15 +188,18 @@ class _Review:
         ordered = sorted(ledger.values(), key=lambda r: batch_order(r["batch"]))
         self.store.replace_partition(BATCHES, ordered)
         if self.verdict == "accept":
-            self._resolve(now)
+            self._resolve(ledger, now)
         return tuple(reviewed)
 
-    def _resolve(self, now: dt.datetime) -> None:
+    def _resolve(self, ledger: Mapping[str, Row], now: dt.datetime) -> None:
         """Resolve the findings that are about batches only that a person accepted."""
         rows = [r for r in self.store.rows(FINDINGS) if r["model"] == self.model]
         if rows:
             verdicts = newest_reviews(self.store.rows(REVIEWS)).get(self.model, {})
-            accepted = [batch for batch, verdict in verdicts.items() if verdict == "accept"]
+            # One that fails again since it was accepted waits for another review.
+            waits = {b for b, r in ledger.items() if r["status"] == BatchStatus.FLAGGED.value}
+            accepted = [b for b, verdict in verdicts.items() if verdict == "accept"]
+            accepted = [b for b in accepted if b not in waits]
             found = accepted_findings(
                 rows, accepted, author=self.author, reason=self.reason, now=now
             )
@@ -283,6 +288,8 @@ def heed_people(
     reviews = newest_rows(r for r in store.rows(REVIEWS) if r["model"] in models)
     for model, rows in reviews.items():
         refuse_other_words(model, rows)
+        failing = partial(_failing, store, model)
+        reviews[model] = standing(rows, ledgers.get(model, {}), failing)
     stored = [r for r in store.rows(FINDINGS) if r["model"] in models]
     refuse_other_states(stored)
     found = [heeded(r, now) for r in stored]
@@ -302,6 +309,14 @@ def heed_people(
     if differ:
         store.replace_partition(FINDINGS, [r for m in sorted(differ) for r in by_model[m]])
     return reviews, by_model
+
+
+def _failing(store: Store, model: str, batches: Collection[str]) -> set[str]:
+    """Those of some batches that have a failure, or a check that could not be computed."""
+    from dqsql.engine.history import stored_rows
+
+    rows = stored_rows(store, RESULTS, model, batches, ("batch", "status"))
+    return {row["batch"] for row in rows if row["status"] in _FINDINGS}
 
 
 def _differs(row: Row, before: Mapping[str, Row], model: str) -> bool:

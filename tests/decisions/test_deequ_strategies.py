@@ -243,3 +243,13 @@ class TestHoltWintersOnDeequsExamples:
     def test_too_short(self, fit: str) -> None:
         found = evaluate(strategy("holt_winters", 7, fit=fit), WEEK, None, 1.0)
         assert (found.status, "14 are needed" in found.explanation) == ("too_little_history", True)
+
+
+def test_online_normal_leaves_out_early_anomalies_where_it_is_told_to() -> None:
+    data = np.random.default_rng(1).normal(100, 1, 60)
+    data[3] = 300
+    told = evaluate(strategy("online_normal", 3, ignore_start=0), data, None, 130.0, settings=SOON)
+    assert told.anomalous
+    assert "left out" in told.explanation
+    # By itself it trusts the first ones.
+    assert not evaluate(strategy("online_normal", 3), data, None, 130.0, settings=SOON).anomalous

@@ -42,6 +42,14 @@ def test_threshold_is_where_the_decision_turns(then: tuple[int, int], rows: int,
             test=test,  # type: ignore[arg-type]
         )
         assert (decision.status == "fail") == (k >= limit)
+        assert decision.p_value >= 0.01 or k >= limit or k / rows <= k0 / n0
+
+
+def test_more_odd_values_do_not_pass_where_fewer_fail() -> None:
+    """Fisher's p-value of 12 in 240 is larger than that of 11."""
+    p_values = [fisher_p_value(0, 129, k, 240) for k in (10, 11, 12, 13)]
+    assert [p < 0.01 for p in p_values] == [False, True, False, True]
+    assert alarm_threshold(0, 129, 240) == 11
 
 
 def test_exact_on_millions_of_rows() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last, heeded, updated_findings
-from dqsql.decisions.reviews import without_accepted
+from dqsql.decisions.reviews import standing, without_accepted
 from dqsql.model.batches import batch_times
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
@@ -375,3 +375,58 @@ def test_a_pass_that_comes_late_splits_a_finding(statuses: list[str], order: Any
         return sorted([[r[name] for name in kept] for r in some], key=str)
 
     assert about(found) == about(rows([], verdicts))
+
+
+def passing_after(seen: dict[str, Status]) -> Callable[[str, str], list[str]]:
+    """The later batches with a pass, as they were last seen."""
+    return lambda _, batch: sorted(b for b, s in seen.items() if b > batch and s is Status.PASS)
+
+
+def test_what_fails_again_behind_a_batch_that_passes_is_told_again() -> None:
+    days = of("pfp")
+    (told,) = rows([], days)
+    told["notified_at"] = NOW
+    assert (told["state"], told["resolved_batch"]) == ("resolved", "2025-03-03")
+    after = passing_after({"2025-03-03": Status.PASS})
+    (repaired,) = rows([told], [verdict("2025-03-02", Status.PASS)], LATER, passed_after=after)
+    assert repaired["notified_at"] == NOW
+    again = LATER + dt.timedelta(hours=1)
+    (row,) = rows([repaired], [verdict("2025-03-02", Status.FAIL)], again, passed_after=after)
+    assert (row["state"], row["resolved_batch"]) == ("resolved", "2025-03-03")
+    assert (row["opened_at"], row["notified_at"]) == (again, None)
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from("fp")), min_size=1, max_size=12))
+def test_what_is_open_fails_now_without_a_pass_after_it(
+    checked: list[tuple[int, str]],
+) -> None:
+    """However often batches are checked again, and whatever is found of them then."""
+    seen: dict[str, Status] = {}
+    found: list[Any] = []
+    for day, status in checked:
+        result = verdict(f"2025-03-{day:02d}", {"f": Status.FAIL, "p": Status.PASS}[status])
+        found = rows(found, [result], passed_after=passing_after(seen))
+        seen[result.batch or ""] = result.status
+    last = max((b for b, s in seen.items() if s is Status.PASS), default="")
+    expected = sorted(b for b, s in seen.items() if s is Status.FAIL and b > last)
+    told = [r for r in found if r["resolved_at"] is None]
+    still = sorted({b for r in told for b in r["batches"]})
+    # What was resolved by a batch that fails now stays so: that batch is told.
+    assert set(still) <= set(expected)
+    assert still[-1:] == expected[-1:]
+
+
+def test_a_review_is_spent_once_its_batch_was_repaired() -> None:
+    def left(verdict: str, status: BatchStatus, hour: int, *, fails: bool = False) -> list[str]:
+        reviews = {"b": {"verdict": verdict, "at": NOW}}
+        ledger = {"b": record("b", "run", status, hour)}
+        return [*standing(reviews, ledger, lambda batches: batches if fails else ())]
+
+    accepted, flagged, rejected = BatchStatus.ACCEPTED, BatchStatus.FLAGGED, BatchStatus.REJECTED
+    # Checked before the review, or again with the same failure.
+    assert left("accept", flagged, -1) == left("accept", accepted, 1, fails=True) == ["b"]
+    assert left("reject", flagged, -1) == left("reject", rejected, 1) == ["b"]
+    # Repaired since, and perhaps broken again.
+    assert left("accept", accepted, 1) == left("accept", flagged, 1, fails=True) == []
+    assert left("reject", accepted, 1) == left("reject", flagged, 1, fails=True) == []
+    assert left("accept", BatchStatus.INCOMPLETE, 1) == ["b"]
