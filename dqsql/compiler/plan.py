@@ -175,8 +175,10 @@ class _ModelCompiler:
     def _declared(self, annotation: Annotation, about: str | None) -> dict[str, Any]:
         """The fields of `Declared` of a check or monitor that is about a column."""
         settings, expression = annotation.settings, annotation.expression.strip()
+        # Which rows it is about is part of a name: by number, a check above would take the name.
+        rows = "" if settings.where is None else f"_where_{slug(settings.where)}"
         return {
-            "id": self._free_id(about, settings.name or slug(annotation.expression)),
+            "id": self._free_id(about, settings.name or f"{slug(expression)}{rows}"),
             "name": settings.name or expression,
             "model": self.model.name,
             "column": about,

@@ -450,4 +450,6 @@ def _best_single(fpr: FloatArray, covers: BoolArray, limit: float) -> int | None
     feasible = np.flatnonzero(fpr <= limit)
     if not feasible.size:
         return None
-    return int(feasible[covers[feasible].sum(axis=1).argmax()])
+    covered = covers[feasible].sum(axis=1)
+    ties = feasible[covered == covered.max()]
+    return int(ties[fpr[ties].argmin()])

@@ -13,8 +13,9 @@ sequence, for which the alignment is the sequence itself.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -169,11 +170,12 @@ def _merge(
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pattern in printable form with its rate and coverage."""
+    """A pattern in printable form with its rate and coverage, and the rows that it matches."""
 
     text: str
     rate: float
     coverage: int
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +193,8 @@ class Judge:
         found = self.index.lookup(patterns)
         return found.coverage, found.fpr
 
-    def safest(self, patterns: Iterable[str]) -> Candidate | None:
-        """Return the feasible pattern of least rate, or None.
+    def safest(self, patterns: Mapping[str, int]) -> Candidate | None:
+        """Return the feasible pattern of least rate, or None; `patterns` have their rows as bits.
 
         Among equal rates the larger coverage wins, then the more specific pattern, then the one
         whose text is smaller.
@@ -205,7 +207,8 @@ class Judge:
         least = feasible[rate[feasible] == rate[feasible].min()]
         tied = least[coverage[least] == coverage[least].max()]
         best = min(tied, key=lambda i: (parse_pattern(texts[i]).generality, texts[i]))
-        return Candidate(texts[best], float(rate[best]), int(coverage[best]))
+        text = texts[best]
+        return Candidate(text, float(rate[best]), int(coverage[best]), patterns[text])
 
 
 # The best chain may be one that the language refuses (`<alphanum>+<num>`, where the sign of the
@@ -215,12 +218,16 @@ _KEPT_CHAINS = 16
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Segments up to a position: the sum of their rates, and the coverage of the rarest."""
+    """Segments up to a position: the sum of their rates, and the coverage of the rarest.
+
+    `rows` match all of them.
+    """
 
     text: str
     rate: float
     coverage: int
     segments: int
+    rows: int
 
     def then(self, segment: Candidate) -> _Chain:
         return _Chain(
@@ -228,6 +235,7 @@ class _Chain:
             self.rate + segment.rate,
             min(self.coverage, segment.coverage),
             self.segments + 1,
+            self.rows & segment.rows,
         )
 
     @property
@@ -240,15 +248,23 @@ def best_segmentation(sample: ColumnSample, judge: Judge, *, min_share: float) -
     """The chain of segments of least total rate (bounded by `judge.r`), or None.
 
     With horizontal cuts, values whose tokens do not follow the majority's are dropped first
-    (section 4); every segment has to match all the rest: at least `min_share` of the rows, in (0,
-    1].
+    (section 4), and where no chain matches all the rest, others may be dropped as well: at least
+    `min_share` of the rows, in (0, 1], are matched.
     """
     alignment = align(sample, min_share=min_share)
     if alignment is None:
         return None
+    every = alignment.rows.bit_count()
+    found = _best_chain(alignment, judge, every)
+    fewest = math.ceil(min_share * sample.rows - 1e-9)
+    return found or (_best_chain(alignment, judge, fewest) if fewest < every else None)
+
+
+def _best_chain(alignment: Alignment, judge: Judge, fewest: int) -> Candidate | None:
+    """The chain of least rate that matches at least so many rows."""
     end = alignment.length
     best: list[list[_Chain]] = [
-        [_Chain("", 0.0, judge.index.columns, 0)],
+        [_Chain("", 0.0, judge.index.columns, 0, alignment.rows)],
         *([] for _ in range(end)),
     ]
     for stop in range(1, end + 1):
@@ -256,24 +272,35 @@ def best_segmentation(sample: ColumnSample, judge: Judge, *, min_share: float) -
         # the binary splits of equation (11) reach no chain that this does not.
         chains: list[_Chain] = []
         for begin in range(max(0, stop - judge.index.settings.tau), stop):
-            segment = _segment(alignment, begin, stop, judge) if best[begin] else None
+            segment = _segment(alignment, begin, stop, judge, fewest) if best[begin] else None
             if segment is not None:
-                chains += [before.then(segment) for before in best[begin]]
+                longer = [before.then(segment) for before in best[begin]]
+                chains += [chain for chain in longer if chain.rows.bit_count() >= fewest]
         best[stop] = sorted(chains, key=lambda chain: chain.preference)[:_KEPT_CHAINS]
     for chain in best[end]:
         if chain.rate <= judge.r and _is_linear(chain.text):
-            return Candidate(chain.text, chain.rate, chain.coverage)
+            return Candidate(chain.text, chain.rate, chain.coverage, chain.rows)
     return None
 
 
-def _segment(alignment: Alignment, begin: int, end: int, judge: Judge) -> Candidate | None:
+def _segment(
+    alignment: Alignment, begin: int, end: int, judge: Judge, fewest: int
+) -> Candidate | None:
     texts: dict[str, int] = {}
+    joined = False
     for mask, parts in alignment.values:
         text = "".join(part or "" for part in parts[begin:end])
         texts[text] = texts.get(text, 0) | mask
+        before = "".join(part or "" for part in parts[:begin])
+        joined |= text[:1] in ("+", "-") and before[-1:].isalnum()
     # Rows that were dropped stay out of the count.
     sample = ColumnSample(alignment.rows.bit_count(), texts)
-    return judge.safest(hypotheses(sample, tau=judge.index.settings.tau))
+    share = fewest / sample.rows
+    found = hypotheses(sample, tau=judge.index.settings.tau, min_share=share)
+    if joined:
+        # What stands between a word and a number is no sign of the number, and not optional.
+        found = {text: rows for text, rows in found.items() if not text.startswith("<num>")}
+    return judge.safest(found)
 
 
 def _is_linear(text: str) -> bool:

@@ -49,3 +49,8 @@ def test_clause_limit_and_nothing_affordable() -> None:
     covers = np.eye(5, dtype=bool)
     assert len(select_clauses(np.full(5, 0.001), covers, 0.1, max_clauses=2)) == 2
     assert select_clauses(np.full(5, 0.5), covers, 0.1) == []
+
+
+def test_of_clauses_that_find_the_same_the_one_with_fewest_false_alarms_is_taken() -> None:
+    covers = np.array([[1, 1, 1, 0, 0], [1] * 5, [1] * 5, [1] * 5], dtype=bool)
+    assert select_clauses(np.array([1e-9, 0.01, 0.005, 0.001]), covers, 0.01, 1) == [3]

@@ -13,7 +13,9 @@ from dqsql.patterns.characters import shape
 from dqsql.patterns.contributions import Contribution, IndexSettings
 from dqsql.patterns.generation import column_sample, pattern_masks
 from dqsql.patterns.index import PatternIndex
-from dqsql.patterns.infer import InferenceSettings, LearnedPattern, infer_pattern
+from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, infer_pattern
+from dqsql.patterns.parsing import parse_pattern
+from dqsql.patterns.regex import matches
 from dqsql.patterns.vertical import token_sequence
 from tests.patterns.indexes import index_of
 
@@ -167,3 +169,25 @@ def test_rows_that_do_not_follow_the_majority_are_dropped_before_the_cut() -> No
     )
     assert isinstance(found, LearnedPattern)
     assert (found.fpr, found.nonconforming, found.method) == (0.0, 1, "FMDV-VH")
+
+
+def test_what_stands_between_word_and_number_is_no_sign() -> None:
+    """As a sign it would be optional: values that lost it would follow the pattern."""
+    corpus = [["ab"] * 8, ["-"] * 7 + ["?"], ["12", "-7", "305"] * 3]
+    settings = InferenceSettings(evidence="impurity", r=0.5, m=1)
+    found = infer_pattern(["ab-12", "ab-7"] * 5, index_of_corpus(corpus), settings)
+    assert isinstance(found, LearnedPattern)
+    assert [matches(parse_pattern(found.pattern), v) for v in ("ab-12", "ab12")] == [True, False]
+
+
+def test_values_with_the_tokens_of_the_majority_may_be_dropped_as_well() -> None:
+    # Patterns that `null` follows as well are impure.
+    free_text = ["abc1", "abcd", "a1", "?!", "a b", "1;2"]
+    index = index_of_corpus([["ab"] * 8, ["-"] * 8, ["12", "3"] * 4, *[free_text] * 9])
+    for odd in ("ab-null", "?"):
+        values = ["ab-12", "ab-3"] * 10 + [odd]
+        found = infer_pattern(values, index, InferenceSettings(evidence="impurity", m=1))
+        assert isinstance(found, LearnedPattern)
+        assert (found.rows, found.nonconforming) == (21, 1)
+        strict = InferenceSettings(evidence="impurity", m=1, theta=0.04)
+        assert isinstance(infer_pattern(values, index, strict), NoPattern)

@@ -14,13 +14,13 @@ from .conftest import Project, Table
 
 PATTERNS = {
     "integral": r"[+-]? ?\d+",
-    "fractional": r"[+-]? ?\d+(\.\d+|(\.\d+)?[eE][+-]?\d+)",
+    "fractional": r"[+-]? ?(\d+[eE][+-]?\d+|(\d+\.\d*|\.\d+)([eE][+-]?\d+)?)",
     "boolean": r"true|false",
     "timestamp": r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?( ?(Z|[+-]\d\d:?\d\d))?)?",
 }
 TEXTS = {
     "1": ["1", "-2", "+3", "- 4", "5.0", "", None],
-    "2": ["1.5", "2e3", "1.", ".5", "2.5E-3", "1", "NaN"],
+    "2": ["1.5", "2e3", "1.", ".5", "2.5E-3", "1", "NaN", ".", "-.5e1"],
     "3": ["true", "false", "True", "false"],
     "4": ["2020-01-01", "2020-01-01 10:00", "2020-01-01T10:00:00.5Z", "2020-1-1", None],
     "5": [None, None],
