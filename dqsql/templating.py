@@ -228,7 +228,7 @@ class MacroLibrary:
         except DqsqlError as error:
             raise _with_span(error, definition.path, self._files[name].text) from error
         except _TEMPLATE_FAULTS as error:
-            raise self._failure(error, definition) from error
+            raise self._failure(error, definition, span) from error
         finally:
             self._stack.pop()
 
@@ -238,7 +238,13 @@ class MacroLibrary:
         circle = " -> ".join(chain[start:])
         return MacroError(f"circular macro {circle}", span=self.macros[name].span)
 
-    def _failure(self, error: Exception, definition: MacroDef) -> MacroError:
+    def _failure(self, error: Exception, definition: MacroDef, call: Span | None) -> MacroError:
+        word = _NO_ATTRIBUTE.search(str(error))
+        if word is not None and call is not None and _is_shipped(definition):
+            # What it takes is the first thing that its documentation says.
+            message = f"@{definition.name.removeprefix('metric_')} takes no {word.group(1)!r}"
+            documented = self.documentation(definition.name)
+            return MacroError(message, span=call, hint=documented.partition(". ")[0])
         line = _traceback_line(error, definition.path) or definition.line
         text = self._files[definition.name].text
         span, hint = _locate_fault(error, definition.path, text, line, self._globals)
@@ -385,7 +391,7 @@ _OF_DBT = frozenset(
         "exceptions",
     }
     | {"execute", "flags", "graph", "invocation_id", "log", "model", "modules", "run_query"}
-    | {"run_started_at", "schema", "selected_resources", "statement", "thread_id"}
+    | {"run_started_at", "schema", "selected_resources", "statement", "this", "thread_id"}
 )
 _NO_ATTRIBUTE = re.compile(r"has no attribute '([^']+)'$")
 
@@ -398,7 +404,7 @@ def _near_name(name: str, known: Mapping[str, object]) -> str:
         return f"write var('{name}')"
     if name in _OF_DBT:
         return (
-            f"{name} is of dbt alone: here are var, env_var, source, ref, config, this and target;"
+            f"{name} is of dbt alone: here are var, env_var, source, ref, config and target;"
             " put what it gives into a variable, or write it in SQL"
         )
     near = nearest(name, known) or nearest(name, names, label="did you mean the variable")

@@ -295,16 +295,16 @@ def refuse_ranks(expanded: exp.Expr, metric_name: MetricName, span: Span) -> Non
         given = found.expressions[1].unnest()
         ranks = given.expressions if isinstance(given, exp.Array | exp.Anonymous) else [given]
         for rank in ranks:
-            value = number(rank)
-            if value is None or 0 <= value <= 1:
+            value, is_text = number(rank), isinstance(rank, exp.Literal) and rank.is_string
+            if 0 <= value <= 1 if value is not None else not is_text:
                 continue
             macros = (metric_name(a) for a in _ancestors(found))
             shown = next((m for m in macros if m is not None), name)
             raise CompileError(
                 f"the rank of {shown} is between 0 and 1, and {to_sql(rank)} is not",
-                span=locate(span, to_sql(rank).lstrip("-")),
+                span=locate(span, str(rank.this) if is_text else to_sql(rank).lstrip("-")),
                 hint=f"did you mean {value / 100:.12g}?"
-                if 1 < value <= 100
+                if value is not None and 1 < value <= 100
                 else "0.5 is the median, 0.95 is above 95% of the values",
             )
 

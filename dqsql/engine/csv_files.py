@@ -42,7 +42,9 @@ _MOST, _BYTES = 100, 2**20
 # Files that are larger together are not searched for ragged rows.
 _LARGEST = 256 * 2**20
 # Options by which lines are others, or somebody wants to know of such rows by other means.
-_OTHER_ROWS = frozenset({"linesep", "comment", "mode", "columnnameofcorruptrecord", "encoding"})
+_OTHER_ROWS = frozenset({"linesep", "comment", "mode", "columnnameofcorruptrecord"})
+# Any byte is a letter of it, and what separates values is the same in UTF-8.
+_ANY_BYTES = "latin-1"
 _COLUMN = "dqsql"
 # So many bytes of a header are looked at.
 _HEADER = 2**16
@@ -264,20 +266,25 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
     if parsing is None:
         return None
     header = _has_header(options)
+    encoding = options.get("encoding") or options.get("charset") or ""
     try:
         with (
             pa.input_stream(str(file), compression="detect") as stream,
             pc.open_csv(
                 stream,
                 # In one thread rows have numbers.
-                pc.ReadOptions(use_threads=False, autogenerate_column_names=not header),
+                pc.ReadOptions(
+                    use_threads=False,
+                    autogenerate_column_names=not header,
+                    encoding=encoding if _is_wide(encoding) else _ANY_BYTES,
+                ),
                 parsing,
                 pc.ConvertOptions(include_columns=[_COLUMN], include_missing_columns=True),
             ) as blocks,
         ):
             for _ in blocks:
                 pass
-    except (OSError, pa.ArrowException):
+    except (OSError, pa.ArrowException, UnicodeError):
         # Spark says what is the matter with it, or takes it for something else.
         return None
     if not found:
@@ -285,6 +292,11 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
     first = found[0]
     number = first.number - 1 if header else first.number
     return RaggedRows(count, first.expected_columns, first.actual_columns, number)
+
+
+def _is_wide(encoding: str) -> bool:
+    """Whether even commas are several bytes in an encoding."""
+    return encoding.lower().startswith(("utf-16", "utf-32", "utf16", "utf32"))
 
 
 def _parsing(options: Mapping[str, str], handler: Any) -> pc.ParseOptions | None:

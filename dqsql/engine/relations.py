@@ -36,7 +36,7 @@ from dqsql.engine.selects import select
 from dqsql.engine.session_use import put_view
 from dqsql.engine.statements import tables_in
 from dqsql.engine.values import types_of
-from dqsql.errors import SourceNotFoundError
+from dqsql.errors import SourceNotFoundError, error_of
 from dqsql.model.project import CheckModel, Project, Source, view_name
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ def register_source(
         reader = spark.read.format(file_format).options(**options)
         if known is not None:
             reader = reader.schema(known)
-        rows = reader.load(file_or_pattern(source.path))
+        # Delta takes each letter of a path as it is.
+        is_plain = file_format.lower() == "delta"
+        rows = reader.load(source.path if is_plain else file_or_pattern(source.path))
         if not rows.columns:
             raise SourceNotFoundError(
                 f"{what} has no columns: {source.path} is empty",
@@ -173,6 +175,8 @@ def register_model(
 
 def _register_view(spark: SparkSession, project: Project, model: CheckModel) -> None:
     view = view_name(model)
+    if not model.sql:
+        raise error_of(project.broken[model.name])
     try:
         if model.relation is None:
             put_view(select(spark, model.sql), view)

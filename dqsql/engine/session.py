@@ -54,6 +54,8 @@ _RUNTIME_CONF = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Statements are written with escaped backslashes, which Hive's literals would keep twice.
     "spark.sql.parser.escapedStringLiterals": "false",
+    # What `timestamp` means in the tables of a catalog, and in files: a moment.
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
 # Of a call to a Connect server that does not answer; they are 0.05 s to 13 s apart.
 _RETRIES = 6
@@ -136,12 +138,12 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
 
     Threads that share a session keep them until the last one is done.
     """
-    _silence_loggers()
     user = object()
     with _USES_LOCK:
         session, used = _apply(spark, settings, user)
     try:
-        yield
+        with _silent_loggers():
+            yield
     finally:
         with _USES_LOCK:
             for key in used:
@@ -376,10 +378,24 @@ def _output_to(path: Path) -> Iterator[None]:
                 os.close(copy)
 
 
-def _silence_loggers() -> None:
+@contextmanager
+def _silent_loggers() -> Iterator[None]:
     # PySpark logs every failed query as JSON on stderr; dqsql reports failures itself.
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(name).disabled = True
+    from pyspark.logger import PySparkLogger
+
+    kinds = ("SQL", "DataFrame")
+    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in kinds]
+
+    def nothing(record: logging.LogRecord) -> bool:
+        return False
+
+    for logger in loggers:
+        logger.addFilter(nothing)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(nothing)
 
 
 # --- whether Spark can be reached, before anything is started that would wait for minutes ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -184,11 +185,22 @@ class Section:
 
 
 def files_below(root: Path, folders: Iterable[str], suffixes: tuple[str, ...]) -> list[Path]:
-    """Files below the folders, ordered by path; hidden files and folders are left out."""
+    """Files below the folders, ordered by path; hidden files and folders are left out.
+
+    Raises LoadError: a folder cannot be read, and may have some.
+    """
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            shown = relative_to(Path(error.filename), root)
+            reason = f"cannot read the folder: {error.strerror}"
+            raise LoadError(reason, span=Span(shown)) from error
+
     found = {
         file
         for folder in folders
-        for file in (root / folder).rglob("*")
+        for place, _, names in os.walk(root / folder, onerror=refuse)
+        for file in map(Path(place).joinpath, names)
         if file.suffix in suffixes
         # A link to nowhere is no file, and is to be an error rather than no check.
         and (file.is_file() or not file.exists())

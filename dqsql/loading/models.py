@@ -146,11 +146,11 @@ def load_model(
     library: MacroLibrary,
     context: ModelContext,
     errors: list[DqsqlError],
-) -> CheckModel | None:
+) -> CheckModel:
     """Load one file. What is wrong with it is appended to `errors`.
 
-    None where there is no SELECT to speak of; a model whose annotations are wrong is returned
-    without these.
+    A model whose annotations are wrong is returned without these, and one that has no SELECT to
+    speak of without a text: nothing can read it.
     """
     try:
         raw = read_text(file.file, file.path)
@@ -164,14 +164,20 @@ def load_model(
         config = _model_config(recorder, project)
     except DqsqlError as error:
         errors.append(error)
-        return None
+        return _unread(file, ModelConfig(**project.defaults_for(file.path)))
     if not config.enabled:
         # A model is often disabled because it is not finished: its text is not looked at.
         return _model(recorder, rendering, config, BoundModel(rendering.sql, (), ()))
     bound = bind_model(rendering, file.path, known_names(library), errors)
     if bound is None:
-        return None
+        return _unread(file, config)
     return _model(recorder, rendering, config, bound)
+
+
+def _unread(file: ModelFile, config: ModelConfig) -> CheckModel:
+    # Nothing of it is watched, whatever the project watches.
+    plain = ModelConfig(tags=config.tags, enabled=config.enabled, extra={"monitors": False})
+    return CheckModel(file.name, file.path, "", "", plain, (), (), ())
 
 
 def known_names(library: MacroLibrary) -> frozenset[str]:

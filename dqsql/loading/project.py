@@ -215,7 +215,7 @@ def _load_models(
     sources: tuple[Source, ...],
     macros: tuple[MacroFile, ...],
 ) -> tuple[tuple[CheckModel, ...], dict[str, tuple[DqsqlError, ...]]]:
-    """The models, and by name the errors of those with annotations that cannot be read."""
+    """The models, and by name the errors of those that cannot be read, or not whole."""
     files = _model_files(root, config)
     errors = _missing_folders(root, config)
     errors += check_model_names(files)
@@ -223,14 +223,10 @@ def _load_models(
     library = MacroLibrary(macros, {**base_context(config.vars, target), **context.functions()})
     loaded: list[CheckModel] = []
     broken: dict[str, tuple[DqsqlError, ...]] = {}
-    is_whole = not errors
+    _raise(errors)
     for file in files:
         own: list[DqsqlError] = []
         model = load_model(file, config, library, context, own)
-        errors += own
-        if model is None:
-            is_whole = False
-            continue
         model, wrong = with_contract(model, root)
         if wrong is not None:
             own.append(wrong)
@@ -238,21 +234,25 @@ def _load_models(
         if own:
             broken[model.name] = tuple(own)
     if circle := refuse_circle(loaded):
-        _raise([*errors, circle])
-    if not is_whole:
-        _raise(errors)
+        _raise([*(e for own in broken.values() for e in own), circle])
     return tuple(loaded), broken
 
 
 def _missing_folders(root: Path, config: ProjectConfig) -> list[DqsqlError]:
     """A folder that the project file names but that is not there, likely misspelt."""
-    if not any(key in config.document.data for key in ("model-paths", "model_paths")):
-        return []
+    given = config.document.data
     return [
         ConfigError(
-            f"the folder {path!r} of check models does not exist",
-            span=replace(config.document.span("model_paths"), text=path),
+            f"the folder {path!r} of {what} does not exist",
+            span=replace(config.document.span(key), text=path),
         )
-        for path in config.model_paths
-        if not (root / path).is_dir()
+        for key, what, paths in (
+            ("model_paths", "check models", config.model_paths),
+            ("macro_paths", "macros", config.macro_paths),
+            ("source_paths", "sources", config.source_paths),
+        )
+        for path in paths
+        if not given.keys().isdisjoint((key, key.replace("_", "-")))
+        and not (root / path).is_dir()
+        and not (key == "source_paths" and (root / path).is_file())
     ]

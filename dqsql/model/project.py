@@ -178,8 +178,9 @@ class CheckModel:
 
     `sql` is the text after Jinja and is what Spark runs, verbatim. `line_map[i]` is the 1-based
     line in the file that rendered line `i + 1` came from. `columns` is None when the projections
-    are not closed (`select *`). For a model, seed, snapshot or source of dbt, `relation` is what
-    dbt built (SQL text): `sql` reads that relation, and nothing upstream of it.
+    are not closed (`select *`). A model that could not be read has no text. For a model, seed,
+    snapshot or source of dbt, `relation` is what dbt built (SQL text): `sql` reads that relation,
+    and nothing upstream of it.
     """
 
     name: str

@@ -19,6 +19,9 @@ from dqsql.monitors.settings import read_settings
 
 # So many columns are named in a note.
 _NAMED = 5
+# Where a kind of monitor is declared.
+_TO_ALL = "`models: {{+{0}: true}}` gives it to all columns"
+_ON_THE_MODEL = "write @{0} in the SQL of a model, on a line of its own or beside a column"
 
 
 def setting_errors(project: Project) -> tuple[DqsqlError, ...]:
@@ -37,7 +40,7 @@ def _of_project(project: Project, spec: MonitorSpec) -> list[DqsqlError]:
         return []
     place = place_of(project, kind)
     if not isinstance(given, Mapping):
-        hint = f"`models: {{+{kind}: true}}` gives it to all columns"
+        hint = _TO_ALL.format(kind) if spec.about_column else _ON_THE_MODEL.format(kind)
         message = f"{kind!r} must be a mapping of settings, not {given!r}"
         return [ConfigError(message, span=place, hint=hint)]
     return _of_mapping(spec, given, place, f"the project's {kind!r}")
@@ -125,6 +128,9 @@ def _configured(plan: Plan, spec: MonitorSpec) -> list[tuple[str, DqsqlError]]:
     given = plan.model.config.extra.get(kind)
     place = Span(plan.model.path)
     where = f"config({kind} = ..)"
+    if given is True and not spec.about_column and all(m.kind != kind for m in plan.monitors):
+        message = f"{where} adds no @{kind}, which is not given to columns"
+        return [(where, ConfigError(message, span=place, hint=_ON_THE_MODEL.format(kind)))]
     if given is None or isinstance(given, bool):
         return []
     if isinstance(given, Mapping):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from dqsql.decisions.contract import ContractChange, contract_changes
-from dqsql.errors import ConfigError, Span, UsageError
+from dqsql.errors import ConfigError, Span, UsageError, error_of
 from dqsql.loading.contracts.expand import SETTING, read_contract
 from dqsql.loading.contracts.odcs import object_names, read_odcs
 from dqsql.model.contract import Contract
@@ -50,6 +50,8 @@ def export_contract(
     """
     compiled = Where(project_dir, **place).compile()
     plan = compiled.plan(model)
+    if not plan.model.sql:
+        raise error_of(plan.rejected)
     with open_tables(compiled.project, spark, step) as store:
         rows = [r for r in store.rows(COLUMNS) if r["model"] == model and r["valid_to"] is None]
     types = {r["column_name"]: r["data_type"] for r in sorted(rows, key=lambda r: r["position"])}

@@ -95,6 +95,14 @@ def test_rows_as_the_header_has_them_are_not_told(tmp_path: Path, name: str) -> 
     assert told == [] or name == "never closed"
 
 
+@pytest.mark.parametrize("options", [{}, {"encoding": "ISO-8859-1"}])
+def test_odd_rows_are_told_whatever_the_letters(tmp_path: Path, options: dict[str, str]) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes("id,name\n1,caf\xe9\n2,caf\xe9,x\n".encode("latin-1"))
+    (told,) = ragged_notes(source(file), {"header": "true", "escape": '"', **options}, tmp_path)
+    assert "the first one, row 2, has 3" in told
+
+
 @pytest.mark.parametrize("options", [{"mode": "FAILFAST"}, {"columnNameOfCorruptRecord": "c"}])
 def test_who_asks_spark_for_such_rows_is_not_told(tmp_path: Path, options: dict[str, str]) -> None:
     file = tmp_path / "t.csv"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.logger import PySparkLogger
 
 from dqsql.engine.session import configured
 from dqsql.engine.statements import many_aggregates
@@ -22,6 +24,16 @@ def session(spark: SparkSession) -> SparkSession:
     new = spark.newSession()
     new.conf.set(ZONE, "Asia/Kolkata")
     return new
+
+
+def test_loggers_are_as_they_were(session: SparkSession) -> None:
+    """PySpark's own log of failed queries is silent while dqsql tells of them."""
+    loggers = [PySparkLogger.getLogger(f"{k}QueryContextLogger") for k in ("SQL", "DataFrame")]
+    before = [(logger.disabled, logger.filters[:]) for logger in loggers]
+    record = logging.LogRecord("x", logging.ERROR, "x.py", 1, "failed", (), None)
+    with configured(session, UTC), configured(session, UTC):
+        assert [bool(logger.filter(record)) for logger in loggers] == [False, False]
+    assert [(logger.disabled, logger.filters) for logger in loggers] == before
 
 
 def test_threads_that_share_a_session_keep_its_settings_until_the_last_is_done(

@@ -293,6 +293,39 @@ def test_an_error_writes_nothing_to_a_warehouse_that_is_there(
     assert (project.tables(), len(project.rows("dq_runs"))) == before
 
 
+UNREADABLE = {
+    "@not_null": "select (a -- @not_null",
+    "{{ nope": "select {{ nope }} as a -- @not_null",
+    "empty": "",
+    "config": "{{ config(sev = 1) }}\nselect 1 as a -- @not_null",
+}
+
+
+@pytest.mark.parametrize("bad", UNREADABLE)
+def test_a_model_that_cannot_be_read_does_not_stop_the_others(
+    new_project: NewProject, command: Callable[..., CliResult], bad: str
+) -> None:
+    """Nor do commands need it that only read what is stored; what reads it is not checked."""
+    good = "select a -- @not_null\nfrom {{ source('raw', 't') }}\n"
+    reader = "select a -- @not_null\nfrom {{ ref('a') }}\n"
+    files = {"checks/a.sql": UNREADABLE[bad], "checks/b.sql": good, "checks/c.sql": reader}
+    project = new_project(
+        data=DATA, files={**files, "dqsql_project.yml": "name: p\nmonitors: auto\n"}
+    )
+    where = ("--project-dir", str(project.root))
+    result = command("run", *where)
+    assert result.exit_code == 2
+    assert "ERROR a: could not be checked" in result.output
+    assert {r["model"] for r in project.rows("dq_batches")} == {"b"}
+    assert {r["model"] for r in project.rows("dq_results") if r["status"] == "pass"} == {"b"}
+    assert command("run", "--select", "b", *where).exit_code == 0
+    assert command("finding", "list", *where).exit_code == 0
+    for words in (("compile",), ("contract", "export", "a"), ("run", "--fail-fast")):
+        refused = command(*words, *where)
+        assert refused.exit_code == 2, words
+        assert "checks/a.sql:" in refused.output, words
+
+
 @pytest.mark.parametrize("bad", ["@not_nul", "@(a)", "@avh(fbr => 1)"])
 def test_a_model_that_is_wrong_does_not_stop_the_others(
     new_project: NewProject, command: Callable[..., CliResult], bad: str
