@@ -18,7 +18,7 @@ from dqsql.compiler.auto import auto_annotations, fit_for_types, with_monitors
 from dqsql.compiler.keys import batch_columns
 from dqsql.compiler.trees import filtered_by
 from dqsql.dialect import call, column, parse_expression, to_sql
-from dqsql.errors import CompileError, Span
+from dqsql.errors import AnnotationError, CompileError, Span
 from dqsql.model.monitors import MonitorUse, WatchedMetric, monitor_specs
 from dqsql.model.plan import Buffer, Family, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
@@ -35,6 +35,9 @@ def watched_metrics(kind: str, use: MonitorUse) -> Sequence[WatchedMetric]:
     names of the columns are missing.
     """
     spec = monitor_specs()[kind]
+    if spec.about_column and use.annotation.unbound is not None:
+        message, hint = use.annotation.unbound
+        raise AnnotationError(message, span=use.annotation.span, hint=hint)
     if spec.about_column and use.annotation.column is None:
         raise CompileError(
             f"@{kind} is about a column",

@@ -296,6 +296,7 @@ class _ModelCompiler:
                 settings=settings,
                 column=metric.about if metric.in_context else None,
                 candidates=(),
+                unbound=None,
             )
             predicate = self.resolver.predicate(about, self._columns)
             self._require_columns(predicate.metrics, annotation)
@@ -336,14 +337,23 @@ class _ModelCompiler:
             return
         for use in metrics:
             for reference in row_columns(use.sql):
-                head = reference.parts[0].name
-                if head.lower() not in self._lower_columns:
-                    raise UnknownNameError(
-                        f"the model {self.model.name} has no column {head!r}",
+                head, last = reference.parts[0].name, reference.parts[-1].name
+                if known.count(head) > 1:
+                    raise CompileError(
+                        f"{known.count(head)} columns of {self.model.name} are called {head!r}",
                         span=locate(annotation.span, head),
-                        hint=nearest(head, known)
-                        or f"its columns are {', '.join(known)}; a text needs quotes: '{head}'",
+                        hint=f"give one another name in the SELECT: .. as {head}_2",
                     )
+                if head.lower() in self._lower_columns:
+                    continue
+                hint = f"its columns are {', '.join(known)}; a text needs quotes: '{head}'"
+                if len(reference.parts) > 1 and last.lower() in self._lower_columns:
+                    hint = f"checks see the columns of the SELECT, not its tables: write {last}"
+                raise UnknownNameError(
+                    f"the model {self.model.name} has no column {head!r}",
+                    span=locate(annotation.span, head),
+                    hint=nearest(head, known) or hint,
+                )
 
 
 def refused_check(model: CheckModel, text: str, span: Span) -> Check:

@@ -171,7 +171,7 @@ class Resolver:
         None also where it names several, needs none, or names a column that the model has not,
         which is an error of its own.
         """
-        if not annotation.candidates or self._needs_no_column(ast):
+        if self._needs_no_column(ast) or not (annotation.candidates or annotation.unbound):
             return None
         by_lower = {c.lower(): c for c in annotation.candidates}
         arguments = [c.name.lower() for c in ast.find_all(exp.Column)]
@@ -179,9 +179,14 @@ class Resolver:
         if named:
             return named.pop() if len(named) == 1 else None
         known = None if columns is None else {c.lower() for c in columns}
-        inner = (c.name.lower() for c in ast.find_all(exp.Column) if c.find_ancestor(exp.Func))
+        inner = [c.name.lower() for c in ast.find_all(exp.Column) if c.find_ancestor(exp.Func)]
         if known is not None and any(name not in known for name in inner):
             return None
+        if annotation.unbound is not None:
+            if inner:
+                return None
+            message, hint = annotation.unbound
+            raise AnnotationError(message, span=annotation.span, hint=hint)
         names = ", ".join(annotation.candidates)
         raise AnnotationError(
             f"the line holds several columns ({names}): which one is the annotation about?",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dqsql.errors import AnnotationError, DqsqlError, Span, SqlSyntaxError
 from dqsql.loading.annotations import (
@@ -25,10 +25,14 @@ _MAX_ANNOTATION = 100_000  # characters
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a comment is about: a column, one of several, or (both empty) the model."""
+    """What a comment is about: a column, one of several, or (both empty) the model.
+
+    `unbound`: it stands beside a column whose name is not in the text; see `Annotation`.
+    """
 
     column: str | None = None
     candidates: tuple[str, ...] = ()
+    unbound: tuple[str, str] | None = None
 
 
 class BindingProblem(Exception):
@@ -148,7 +152,8 @@ def _annotations(
         except BindingProblem as problem:
             yield AnnotationError(problem.message, span=span, hint=problem.hint)
             continue
-        yield Annotation(found.expression, found.settings, span, binding.column, binding.candidates)
+        about = binding.column, binding.candidates, binding.unbound
+        yield Annotation(found.expression, found.settings, span, *about)
 
 
 def comment_text(sql: str, segment: Segment) -> str:
@@ -238,7 +243,7 @@ class Binder:
             return Binding()
         self._refuse_missing_comma(comment, self._layout.branches[number].items[ordinal])
         output = self._output(number, ordinal)
-        return Binding(None, output.listed) if output.listed else Binding(_checked_name(output))
+        return Binding(None, output.listed) if output.listed else _of_item(output)
 
     def _refuse_missing_comma(self, comment: Segment, item: Item) -> None:
         """`status -- @not_null`, and on the next line `amount,`: amount is the name of status."""
@@ -270,7 +275,10 @@ class Binder:
     def _candidates(self, number: int, ordinals: list[int]) -> Binding:
         items = [self._output(number, ordinal) for ordinal in ordinals]
         names = tuple(n for item in items for n in (item.listed or (item.name,)) if n is not None)
-        return Binding(None, names) if names else Binding(_checked_name(items[0]))
+        star = next((item for item in items if item.is_star), None)
+        if star is None and names:
+            return Binding(None, names)
+        return replace(_of_item(star or items[0]), candidates=names)
 
     def _output(self, number: int, ordinal: int) -> Item:
         """The output column that a branch's projection feeds: the first branch names them."""
@@ -286,14 +294,14 @@ class Binder:
         return outputs[ordinal]
 
 
-def _checked_name(item: Item) -> str:
+def _of_item(item: Item) -> Binding:
     if item.is_star:
-        raise BindingProblem(
-            "an annotation on * could be about any column",
-            "list the column by name, or name it after FROM: @not_null(the_column)",
-        )
-    if item.name is None:
-        raise BindingProblem(
-            "the annotated expression has no name", "give it one: expression as name"
-        )
-    return item.name
+        return Binding(unbound=_STAR)
+    return Binding(item.name, unbound=_NO_NAME if item.name is None else None)
+
+
+_STAR = (
+    "an annotation on * could be about any column",
+    "list the column by name, or name it here: @not_null(the_column)",
+)
+_NO_NAME = "the annotated expression has no name", "give it one: expression as name"

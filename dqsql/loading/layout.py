@@ -40,6 +40,7 @@ _CLAUSES = (
 _ROW_LIMITS = (TokenType.LIMIT, TokenType.OFFSET)
 _LIMITS = (TokenType.NUMBER, TokenType.L_PAREN, TokenType.PARAMETER, TokenType.COLON, TokenType.ALL)
 _BEHIND_CTE_NAMES = (TokenType.COMMA, TokenType.ALIAS)
+_CASTS = ("cast", "try_cast")
 _LITERALS = (TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING)
 # Words behind which an identifier is an operand and no alias.
 _OPERATOR_WORDS = _words(
@@ -371,7 +372,31 @@ class _Reader:
         tokens = tuple(self.tokens[i] for i in indexes)
         top = list(self._outline(indexes[0], indexes[-1] + 1))
         star = _is_star(top)
-        return Item(None if star else _name(top), tokens, star)
+        name = None if star else _name(top) or self._name_inside(indexes[0], indexes[-1] + 1)
+        return Item(name, tokens, star)
+
+    def _name_inside(self, start: int, end: int) -> str | None:
+        """The name of a column in parentheses, or in one cast: Spark keeps it."""
+        while self.pairs.get(start) == end - 1 and self._type(start) is TokenType.L_PAREN:
+            start, end = start + 1, end - 1
+        if end - start == 1 or self._type(start + 1) is TokenType.DOT:
+            return _name(list(self.tokens[start:end]))
+        if self.tokens[start].text.lower() in _CASTS and self.pairs.get(start + 1) == end - 1:
+            stops = (i for i in range(start + 2, end) if self._type(i) is TokenType.ALIAS)
+            return self._only_word(start + 2, next(stops, start + 2))
+        stop = self.pairs.get(start, start) + 1
+        if stop >= end or self._type(stop) is not TokenType.DCOLON:
+            return None
+        behind = self._next(stop, end)
+        # decimal(10, 2)
+        behind = self.pairs.get(behind, behind - 1) + 1
+        return self._only_word(start, stop) if behind == end else None
+
+    def _only_word(self, start: int, end: int) -> str | None:
+        """A column in parentheses or not; what has a dot may be a field, whose name is longer."""
+        while self.pairs.get(start) == end - 1 and self._type(start) is TokenType.L_PAREN:
+            start, end = start + 1, end - 1
+        return _name([self.tokens[start]]) if end - start == 1 else None
 
 
 def name_behind(item: Item, offset: int) -> Token | None:
@@ -389,6 +414,8 @@ def name_behind(item: Item, offset: int) -> Token | None:
     if not _is_word(word) or word.text.lower() in _GOING_ON:
         return None
     before_it = item.tokens[before - 1]
+    if before_it.token_type is TokenType.ALIAS:
+        return None
     if before_it.token_type in _CLOSERS:
         return word
     return word if _is_implicit_alias(list(item.tokens[: before + 1])) else None

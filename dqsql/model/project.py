@@ -105,6 +105,7 @@ class Annotation:
     `expression` is SQL text as written (after Jinja). `column` is the output column that the
     annotation is about, or None when it is about the model. `candidates` is not empty when the
     annotation stands on a line with several projections: it must then name one of them itself.
+    `unbound` says what is wrong, and what to do, where the line has no name of a column (`*`).
     """
 
     expression: str
@@ -112,6 +113,7 @@ class Annotation:
     span: Span
     column: str | None = None
     candidates: tuple[str, ...] = ()
+    unbound: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -384,6 +384,45 @@ def test_unknown_column_whose_name_is_part_of_another_word(compile_model: Compil
     assert error.span.column == 16
 
 
+@pytest.mark.parametrize(
+    ("item", "checks", "errors"),
+    [
+        ("*", "@not_null(id) @row_count > 0 @mean(id) > 3 @schema", ""),
+        ("*, b + 1 as c", "@not_null(id) @row_count > 0 @mean(c) > 3", ""),
+        ("max(x)", "@row_count > 0 @not_null(b)", ""),
+        ("*", "@not_null", "an annotation on * could be about any column"),
+        ("*", "@avh", "an annotation on * could be about any column"),
+        ("*, b + 1 as c", "@mean > 3", "an annotation on * could be about any column"),
+        ("max(x)", "@not_null", "the annotated expression has no name"),
+    ],
+)
+def test_beside_a_column_without_a_name(
+    compile_model: CompileModel, item: str, checks: str, errors: str
+) -> None:
+    """What names its column, or needs none, may stand anywhere."""
+    found = compile_model(f"select {item} -- {checks}\nfrom t\n")
+    if errors:
+        (error,) = found.errors
+        assert error.message == errors and error.span is not None and error.span.line == 1
+    else:
+        assert found.errors == ()
+        assert len(found.plan.declared) == checks.count("@")
+
+
+def test_names_of_tables_are_none_of_columns(compile_model: CompileModel) -> None:
+    (error,) = compile_model("select a, -- @not_null(t.a)\n b from t\n").errors
+    assert error.message == "the model orders has no column 't'"
+    assert error.hint == "checks see the columns of the SELECT, not its tables: write a"
+
+
+def test_two_columns_of_one_name(compile_model: CompileModel) -> None:
+    """Spark accepts them, and nobody can say which one a check is about."""
+    text = "select t.a, -- @not_null\n u.a,\n t.b -- @not_null\nfrom t join u using (k)\n"
+    (error,) = compile_model(text).errors
+    assert error.message == "2 columns of orders are called 'a'"
+    assert error.span is not None and error.span.line == 1
+
+
 def test_misspelt_column_beside_several(compile_model: CompileModel) -> None:
     text = of_column("@mean(xx) > 1 @mean > 1").replace("    y,\n    x", "    y, x")
     told = {e.span.text: e.message for e in compile_model(text).errors if e.span is not None}

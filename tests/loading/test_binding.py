@@ -31,7 +31,7 @@ def bindings(raw: str) -> list[str]:
     bound = bind_model(render_model(raw, render), "m.sql", KNOWN, errors)
     found: list[tuple[int, int, str]] = []
     for a in bound.annotations if bound else ():
-        target = a.column or ("|".join(a.candidates) or "MODEL")
+        target = a.column or "|".join(a.candidates) or ("UNBOUND" if a.unbound else "MODEL")
         found.append((a.span.line, a.span.column, f"{target}: {a.expression}"))
     for error in errors:
         assert error.span is not None
@@ -110,7 +110,12 @@ def test_a_column_called_user() -> None:
         ("select a, b.c.d, sum(x) y from t", ["a", "d", "y"]),
         ("select f(a) as `z z`, `a``b`, t.`p.q`", ["z z", "a`b", "p.q"]),
         ("select *, t.*, t.* except (q) from t", [None, None, None]),
-        ("select 10L, 10L x, a::int, a::int k", [None, "x", None, "k"]),
+        ("select 10L, 10L x, a::int, a::int k", [None, "x", "a", "k"]),
+        ("select (a), ((t.b)), cast(c as decimal(3, 2)), try_cast((d) as int)", [*"abcd"]),
+        ("select `a b`::array<int>, (c)::decimal(3, 2), (cast(d as int))", ["a b", "c", "d"]),
+        # Of a field, of a result and of two casts Spark makes a text.
+        ("select s.f::int, cast(a + 1 as int), a::int::string, cast(f(a) as int)", [None] * 4),
+        ("select (select a), (a + b), (a, b), (a)[0], cast(cast(a as int) as int)", [None] * 5),
         ("select a::int > s, a::array<int> > s, a::decimal(3, 2) d", [None, None, "d"]),
         ("select a[0], a[0] i, a.b[0].c", [None, "i", None]),
         ("select a::struct<x:int,y:array<array<int>>> s, b", ["s", "b"]),

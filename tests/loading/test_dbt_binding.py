@@ -103,7 +103,6 @@ UNCERTAIN = {
         "is not about one of its columns",
     ),
     "a subquery": ("select b from (select a -- @x\n from t) s", "inside a subquery or a CTE"),
-    "a star": ("select * -- @x\n from t", "an annotation on *"),
     "a name from jinja": (
         "select {{ dbt_utils.f() }}_sum -- @x\n from t",
         "comes from Jinja that only dbt can render",

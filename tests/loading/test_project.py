@@ -302,7 +302,6 @@ def test_a_disabled_model_is_not_looked_at(write: Write) -> None:
             "a column is missing",
             "checks/a.sql:2:10",
         ),
-        ({"checks/a.sql": "select *, -- @x\n a from t"}, "an annotation on *", "checks/a.sql:1:14"),
         (
             {
                 "macros/a.sql": "{% macro x() %}{% endmacro %}",

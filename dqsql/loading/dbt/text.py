@@ -95,6 +95,8 @@ class DbtBinder(Binder):
         shifted = replace(comment, start=comment.start - cte.start, end=comment.end - cte.start)
         text = self._sql[cte.start : cte.end]
         inner = Binder(text, read_layout(text)).bind(shifted)
+        if inner.unbound is not None:
+            raise BindingProblem(*inner.unbound)
         if inner.column is None:
             raise BindingProblem(
                 f"the annotation in the CTE {cte.name} is not about one of its columns",
