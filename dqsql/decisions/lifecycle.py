@@ -217,7 +217,8 @@ def _extend(row: Row, batch: str, bad: Sequence[Result], now: dt.datetime) -> No
     batches = sorted({*row["batches"], batch}, key=batch_order)
     worst = worst_status([Status(row["status"]), *(r.status for r in bad)])
     if worst is Status.FAIL and row["status"] == Status.WARN.value:
-        # Who was told of a warning does not know of the failure.
+        # Who was told of a warning is owed the failure, even if it is resolved at once.
+        row["undelivered_at"] = now if row["notified_at"] is not None else row["undelivered_at"]
         row["notified_at"] = None
     row.update(_extent(batches), status=worst.value, last_seen_at=now)
     if batch == batches[-1]:

@@ -7,10 +7,12 @@ Looked at are the logs of the tables, not their rows; `dqsql doctor` looks at th
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.meaning import Meaning, batch_by_text, other_batch_by
@@ -76,6 +78,43 @@ def refuse_other_project(
 
 def _last_checked(records: Iterable[BatchRecord]) -> BatchRecord:
     return max(records, key=lambda r: (r.checked_at is not None, r.checked_at))
+
+
+@dataclass(frozen=True)
+class CompletedRuns:
+    """When the runs began that came to their end: they told what they found.
+
+    Args:
+        store: where `dq_runs` is; it is read when something is asked.
+    """
+
+    store: Store
+
+    @cached_property
+    def _starts(self) -> frozenset[dt.datetime]:
+        return frozenset(row["started_at"] for row in self.store.select(RUNS, ("started_at",), {}))
+
+    def lack(self, start: dt.datetime | None) -> bool:
+        """Whether a run that began then was killed before its end, and what it stored never told.
+
+        Of runs that began before all that are known, nobody knows: `dqsql clean` forgets the old.
+        """
+        known = self._starts
+        return start is not None and start not in known and bool(known) and start > min(known)
+
+
+def untold_failures(store: Store, ledgers: Ledgers) -> dict[str, list[str]]:
+    """By model the batches that wait for a review since a run flagged them that was killed then."""
+    completed = CompletedRuns(store)
+    return {
+        model: [
+            batch
+            for batch in sorted(ledger, key=batch_order)
+            if ledger[batch].status is BatchStatus.FLAGGED
+            and completed.lack(ledger[batch].checked_at)
+        ]
+        for model, ledger in ledgers.items()
+    }
 
 
 def take_retired(ledger: dict[str, BatchRecord], model: CheckModel) -> dict[str, BatchRecord]:

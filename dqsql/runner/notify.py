@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.decisions.lifecycle import DQSQL, heeded, is_muted, was_muted_since
 from dqsql.engine.exclusive import locked
+from dqsql.engine.ledger import CompletedRuns
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Project
 from dqsql.model.results import ACKNOWLEDGED, RESOLVED, Status
@@ -71,14 +72,10 @@ class AfterRun:
     started: dt.datetime
     known: Collection[str]
 
-    def passed_by(self, row: Mapping[str, Any]) -> bool:
-        """Whether a finding was both opened and resolved by the run, and is news all the same.
-
-        Its batches wait for a review. What the first run of a model finds in the past is no news.
-        """
-        now = row["opened_at"] is not None and row["opened_at"] >= self.started
-        failed = row["status"] == Status.FAIL.value
-        return now and failed and row["author"] == DQSQL and row["model"] in self.known
+    def opened(self, row: Mapping[str, Any]) -> bool:
+        """Whether the run opened a finding; what a model's first one finds is long past."""
+        began = row["opened_at"] is not None and row["opened_at"] >= self.started
+        return began and row["model"] in self.known
 
 
 def tell(
@@ -97,13 +94,14 @@ def tell(
     if not routes:
         return Notified()
     now = dt.datetime.now(dt.UTC)
+    completed = CompletedRuns(store)
     rows = [heeded(r, now) for r in store.rows(FINDINGS) if r["model"] in set(models)]
     owners = {r["model"]: r for r in store.rows(MODELS) if r["valid_to"] is None}
     checks = {r["check_id"]: r for r in store.rows(CHECKS) if r["valid_to"] is None}
     notices = {
         row["finding_id"]: notice_of(row, event, owners, checks, project.settings.get(REPORT_URL))
         for row in rows
-        if (event := _due(row, now, after)) is not None
+        if (event := _due(row, now, after, completed)) is not None
     }
     sent, problems, failed, unsent = [], [], set[str](), set[str]()
     for route in routes:
@@ -149,16 +147,21 @@ def _unset(route: Route) -> list[str]:
 _COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}
 
 
-def _due(row: Mapping[str, Any], now: dt.datetime, after: AfterRun | None) -> str | None:
+def _due(
+    row: Mapping[str, Any], now: dt.datetime, after: AfterRun | None, completed: CompletedRuns
+) -> str | None:
     """What is to be told of a finding: `opened`, `resolved`, or nothing.
 
     What an earlier run resolved before anybody heard of it is no news, unless a message about it
-    could not be delivered; nor is what somebody has taken note of.
+    could not be delivered, or the run that opened it was killed; nor is what somebody has taken
+    note of. A failure that the run itself resolved is news: its batches wait for a review.
     """
     if row["state"] == RESOLVED:
         if row["notified_at"] is None:
-            passed = after is not None and after.passed_by(row)
-            return "opened" if passed or row["undelivered_at"] is not None else None
+            waits = row["status"] == Status.FAIL.value and row["author"] == DQSQL
+            opened = waits and after is not None and after.opened(row)
+            untold = row["undelivered_at"] is not None or opened
+            return "opened" if untold or (waits and completed.lack(row["opened_at"])) else None
         return "resolved" if row["resolution_notified_at"] is None else None
     if row["state"] == ACKNOWLEDGED or is_muted(row, now):
         return None

@@ -6,7 +6,7 @@ import datetime as dt
 import os
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,18 +15,20 @@ from dqsql.compiler.auto import lacks_columns
 from dqsql.decisions.lifecycle import flagged_last
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.exclusive import locked
-from dqsql.engine.head_start import WatchedFiles, remember
+from dqsql.engine.head_start import remember
 from dqsql.engine.inputs import (
-    FileInputs,
-    inputs_of,
-    scale_of,
     store_inputs,
     stored_inputs,
-    watched_by,
 )
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
-from dqsql.engine.ledger import read_ledgers, refuse_unsound, take_retired, versions_after
+from dqsql.engine.ledger import (
+    read_ledgers,
+    refuse_unsound,
+    take_retired,
+    untold_failures,
+    versions_after,
+)
 from dqsql.engine.registered import Registered
 from dqsql.engine.rows import model_run_row, run_row, store_dimensions
 from dqsql.engine.small import Scale
@@ -40,7 +42,6 @@ from dqsql.model.results import (
     CONNECTION_LOST,
     FAIL_FAST,
     BatchRecord,
-    BatchStatus,
     ModelResult,
     RunResult,
     Status,
@@ -48,10 +49,9 @@ from dqsql.model.results import (
 from dqsql.model.routes import SETTING, read_routes
 from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
 from dqsql.monitors.rates import ProjectRates, project_rates
-from dqsql.monitors.registry import is_due
-from dqsql.monitors.uncomputed import lacks_checks
 from dqsql.report.openlineage import send_lineage
 from dqsql.runner.auto import is_open, keep_columns, with_columns, with_columns_of_spark
+from dqsql.runner.changes import ChangeFinder, Changes
 from dqsql.runner.compilation import CompileResult, git_sha, recompiled
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import AfterRun, tell
@@ -114,8 +114,8 @@ class ProjectRun:
     _findings: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     _retired: Mapping[str, Mapping[str, BatchRecord]] = field(default_factory=dict)
     _rates: ProjectRates = field(default_factory=ProjectRates)
-    _unchanged: set[str] = field(default_factory=set)
-    _watched: WatchedFiles | None = None
+    _changes: Changes = field(default_factory=Changes)
+    _untold: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _registered: Registered = field(default_factory=Registered, init=False)
     _by_columns_of_now: dict[str, Plan] = field(default_factory=dict, init=False)
     _together: Mapping[str, Together] = field(default_factory=dict, init=False)
@@ -161,7 +161,7 @@ class ProjectRun:
         ):
             result = self._run_models(session)
         if spark is None:
-            remember(vars(self.request.where), self._watched)
+            remember(vars(self.request.where), self._changes.watched)
         problems = send_lineage(self._project, plans, result)
         result = replace(result, warnings=(*result.warnings, *problems))
         self.listener.run_finished(result)
@@ -174,7 +174,12 @@ class ProjectRun:
         store = open_store(session, self._project.target)
         journal = Journal(store)
         known = self._read_history(store)
-        inputs = self._look_for_changes(session, stored_inputs(store))
+        before = stored_inputs(store)
+        self._changes = ChangeFinder(
+            self.compiled, self.request, self.ledgers, self._reviews, before, self.started
+        ).find()
+        session.scale = self._changes.scale
+        self.listener.inputs_found(self._changes.sizes)
         models = self._checked(session, journal)
         versions = {"dqsql": VERSION}
         if session.version is not None:
@@ -183,7 +188,7 @@ class ProjectRun:
         warnings = (*project_warnings(self._project), *model_warnings(models), *of_files)
         result = self._result(models, versions, warnings)
         if any(m.error is None or m.results for m in models):
-            result = self._kept(result, session, journal, known, inputs)
+            result = self._kept(result, session, journal, known)
         store.tidy()
         return replace(result, phases={START: session.seconds, WRITE: journal.seconds})
 
@@ -203,25 +208,8 @@ class ProjectRun:
             for p in self.compiled.plans
         }
         self._rates = project_rates(self._project, self.compiled.plans, ledgers)
+        self._untold = untold_failures(store, {n: ledgers[n] for n in names})
         return {model for model, ledger in ledgers.items() if ledger}
-
-    def _look_for_changes(
-        self, session: LazySession, before: Mapping[str, FileInputs]
-    ) -> Mapping[str, FileInputs]:
-        """Find what models read, by files alone; returns what is not as it was `before`."""
-        # As they are before anything is read: what changes meanwhile is new to the next run.
-        found = {p.model.name: inputs_of(p, self._project) for p in self.compiled.plans}
-        inputs = {n: known for n, known in found.items() if known and known.fingerprint}
-        self._watched = watched_by(found.values(), self._project)
-        self._unchanged = {
-            p.model.name
-            for p in self.compiled.plans
-            if self._is_unchanged(p, self.ledgers.get(p.model.name, {}), inputs, before)
-        }
-        session.scale = self._scale(found, before)
-        sizes = {n: 0 if n in self._unchanged else i.size for n, i in found.items() if i}
-        self.listener.inputs_found(sizes)
-        return {name: now for name, now in inputs.items() if before.get(name) != now}
 
     def _checked(self, session: LazySession, journal: Journal) -> tuple[ModelResult, ...]:
         """Check the models, and store what is found."""
@@ -242,7 +230,7 @@ class ProjectRun:
             ):
                 return ModelResult(plan.model.name, plan.model.path, skipped=FAIL_FAST)
             ledger = self.ledgers.setdefault(plan.model.name, {})
-            if plan.model.name in self._unchanged:
+            if plan.model.name in self._changes.unchanged:
                 return self._nothing_new(plan, ledger)
             result = self._run_model(plan, session(), journal, order.step)
             if not isinstance(result.error, ConnectionLostError):
@@ -260,7 +248,7 @@ class ProjectRun:
 
     def _sharing(self) -> dict[str, Together]:
         """The models that are scanned together, by their names."""
-        new = (p for p in self.compiled.plans if p.model.name not in self._unchanged)
+        new = (p for p in self.compiled.plans if p.model.name not in self._changes.unchanged)
         plans = [p for p in new if not p.blocked]
         # With `fail_fast`, the first failure may be that of the one that is begun first.
         if self.request.fail_fast or len(plans) < 2:
@@ -277,17 +265,17 @@ class ProjectRun:
         session: LazySession,
         journal: Journal,
         known: Collection[str],
-        changed: Mapping[str, FileInputs],
     ) -> RunResult:
         """Store what the run was and what it described, and tell people what it found."""
         store, models = journal.store, result.models
         worked = {m.model for m in models if not m.left_out and (m.error is None or m.results)}
         plans = [self._by_columns_of_now.get(p.model.name, p) for p in self.compiled.plans]
-        described = [p for p in plans if p.model.name in worked - self._unchanged]
+        described = [p for p in plans if p.model.name in worked - self._changes.unchanged]
         types = {m.model: m.columns for m in models}
         store_dimensions(store, described, types, self.started)
         # That a model has no rows is told by every run.
         lasting = worked.difference(m.model for m in models if m.gone is not None)
+        changed = self._changes.changed
         new = {n: i for n, i in changed.items() if n in lasting and self._asks_for_all(n)}
         # Last: after a crash in between, the next run brings the dimensions up to date.
         store_inputs(store, new, self.run_id, self.started)
@@ -305,23 +293,6 @@ class ProjectRun:
         store.append(RUNS, [run_row(result, self._project.target.ansi, sha, versions)])
         told = tell(store, self._project, sorted(worked), after=AfterRun(self.started, known))
         return replace(result, warnings=(*result.warnings, *told.problems))
-
-    def _scale(
-        self, found: Mapping[str, FileInputs | None], before: Mapping[str, FileInputs]
-    ) -> Scale:
-        """How much is to be read, of models in which something may be new."""
-        models = []
-        for name in found.keys() - self._unchanged:
-            known, asked = before.get(name), self.request.batches_for(name)
-            rows = {b: record.rows for b, record in self.ledgers.get(name, {}).items()}
-            total = sum(rows.values())
-            # Of a time that is asked for, at most all.
-            again = 0 if asked == BatchRequest() else total
-            if asked.batches:
-                again = sum(rows.get(b, total) for b in asked.batches)
-            size = None if known is None else known.size
-            models.append((found[name], size, total, again))
-        return scale_of(models)
 
     def _learn_columns(self, session: LazySession) -> None:
         """Ask Spark for the columns of what is watched automatically, where nothing names them."""
@@ -363,25 +334,13 @@ class ProjectRun:
                 )
                 self.listener.model_finished(index, total, models[index - 1])
 
-    def _is_unchanged(
-        self,
-        plan: Plan,
-        ledger: Mapping[str, BatchRecord],
-        inputs: Mapping[str, FileInputs],
-        before: Mapping[str, FileInputs],
-    ) -> bool:
-        """Whether nothing can be new since the model was last checked, as its files tell."""
-        model = plan.model.name
-        now = inputs.get(model)
-        if now is None or now != before.get(model) or not ledger:
-            return False
-        if self.request.batches_for(model) != BatchRequest():
-            return False
-        if is_due(plan, ledger, self.started):
-            return False
-        if lacks_checks(ledger, self._reviews.get(model, {})):
-            return False
-        return not any(record.status is BatchStatus.INCOMPLETE for record in ledger.values())
+    def _with_untold(self, result: ModelResult) -> ModelResult:
+        """The result with the failures of a run that was killed, which nobody has heard of."""
+        if self.request.only_new:
+            return result
+        known = {*result.waiting, *result.batches}
+        left = [b for b in self._untold.get(result.model, ()) if b not in known]
+        return replace(result, waiting=(*left, *result.waiting))
 
     def _asks_for_all(self, model: str) -> bool:
         """Whether no batch of what the model reads is left to a later run."""
@@ -422,7 +381,7 @@ class ProjectRun:
                 result = replace(result, bytes_read=bytes_read())
             if work.good is not None:
                 self.good[model.name] = work.good
-            return result
+            return self._with_untold(result)
         except DqsqlError as error:
             seconds = time.monotonic() - start
             plan = self._by_columns_of_now.get(model.name, plan)

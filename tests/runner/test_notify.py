@@ -133,3 +133,45 @@ def test_a_wrong_route_stops_the_run_before_it_begins(new_project: NewProject) -
     with pytest.raises(ConfigError, match="environment variable"):
         project.run()
     assert not (project.root / "warehouse").exists()
+
+
+def test_what_a_killed_run_found_is_told_though_the_next_batch_passes(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = routed(new_project(MODEL, data("1")), "on_finding: [{webhook: HOOK}]")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        project.run()
+        project.data(data("1", "null"))
+        with monkeypatch.context() as patch:
+            # Behind the ledger, before anybody is told.
+            patch.setattr("dqsql.runner.project_run.store_dimensions", killed)
+            with pytest.raises(KeyboardInterrupt):
+                project.run()
+        assert events(server) == []
+        project.data(data("1", "null", "3"))
+        after = project.run()
+        assert (after.exit_code, after.models[0].waiting) == (1, ("2024-01-02",))
+        assert events(server) == [("opened", 1)]
+        assert project.run().exit_code == 0
+        assert len(server.taken) == 1
+
+
+def test_a_warning_that_becomes_a_failure_is_told_even_if_it_is_over(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = MODEL.replace("@not_null", "@mean < 3 {after: 2}")
+    project = routed(new_project(model, data("1", "5")), "on_finding: [{webhook: HOOK}]")
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        project.run()
+        assert events(server) == [("opened", 1)]
+        project.data(data("1", "5", "5", "1"))
+        assert project.run().exit_code == 1
+        assert events(server) == [("opened", 1), ("opened", 2)]
+        project.run()
+        assert len(server.taken) == 2
