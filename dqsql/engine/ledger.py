@@ -22,7 +22,15 @@ from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus, StoredRows
-from dqsql.model.tables import ALL_TABLES, BATCHES, METRICS, RESULTS, RUNS, state_table_name
+from dqsql.model.tables import (
+    ALL_TABLES,
+    BATCHES,
+    METRICS,
+    MODELS,
+    RESULTS,
+    RUNS,
+    state_table_name,
+)
 from dqsql.model.wording import first_of, plural
 
 if TYPE_CHECKING:
@@ -56,24 +64,37 @@ def refuse_other_project(
 
     A batch of the same name would count as checked. Raises UsageError and StorageError.
     """
-    newest = {
-        model: _last_checked(ledger.values()).run_id
-        for model in models
-        if (ledger := ledgers.get(model))
-    }
-    if not newest:
-        return
-    rows = store.select(RUNS, ("run_id", "project"), {"run_id": sorted(set(newest.values()))})
-    projects = {row["run_id"]: row["project"] for row in rows}
-    for model, run in newest.items():
-        other = projects.get(run, project)
-        if other != project:
+    for model, other in _checked_by(store, ledgers, models).items():
+        if other not in (project, None):
             raise UsageError(
                 f"the project {other!r} has checked a model {model} into the same tables"
                 f" ({store.location})",
                 hint="give each project a `schema` or a `warehouse` of its own in profiles.yml; if"
                 f" {other} is the former name of this one, run once with --full-refresh",
             )
+
+
+def gone_models(
+    store: Store, ledgers: Ledgers, existing: Collection[str], project: str
+) -> list[str]:
+    """The models that are described as there, that the project has checked, and that it lacks."""
+    described = {row["model"] for row in store.rows(MODELS) if row["valid_to"] is None}
+    found = _checked_by(store, ledgers, described.difference(existing))
+    return sorted(model for model, by in found.items() if by == project)
+
+
+def _checked_by(store: Store, ledgers: Ledgers, models: Iterable[str]) -> Mapping[str, str | None]:
+    """By model the project that has checked its newest batch; None where its run is not known."""
+    newest = {
+        model: _last_checked(ledger.values()).run_id
+        for model in models
+        if (ledger := ledgers.get(model))
+    }
+    if not newest:
+        return {}
+    rows = store.select(RUNS, ("run_id", "project"), {"run_id": sorted(set(newest.values()))})
+    projects = {row["run_id"]: row["project"] for row in rows}
+    return {model: projects.get(run) for model, run in newest.items()}
 
 
 def _last_checked(records: Iterable[BatchRecord]) -> BatchRecord:

@@ -344,11 +344,16 @@ def model_rows(
 
 
 def store_dimensions(
-    store: Store, plans: Sequence[Plan], types: Mapping[str, Mapping[str, str]], now: dt.datetime
+    store: Store,
+    plans: Sequence[Plan],
+    types: Mapping[str, Mapping[str, str]],
+    now: dt.datetime,
+    gone: Collection[str] = (),
 ) -> None:
     """Bring dq_models, dq_checks and dq_columns up to date; write only what changed.
 
-    `types` are the columns of each model's result, by its name.
+    `types` are the columns of each model's result, by its name. Models that are `gone` have no
+    rows that are valid now.
     """
     for table, key, describe in (
         (MODELS, "model", lambda p: [model_dimension(p)]),
@@ -357,8 +362,9 @@ def store_dimensions(
     ):
         old = store.rows(table)
         rows = []
-        for plan in plans:
-            mine = [r for r in old if r["model"] == plan.model.name]
-            rows.extend(merge_dimension(mine, describe(plan), key, now) or [])
+        new = {plan.model.name: describe(plan) for plan in plans} | {m: [] for m in gone}
+        for model, described in new.items():
+            mine = [r for r in old if r["model"] == model]
+            rows.extend(merge_dimension(mine, described, key, now) or [])
         if rows:
             store.replace_partition(table, rows)

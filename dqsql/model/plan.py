@@ -355,6 +355,11 @@ class Plan:
         return (*self.checks, *self.monitors)
 
     @property
+    def declared_ids(self) -> frozenset[str] | None:
+        """The ids of all checks and monitors; None where some cannot be read."""
+        return None if self.rejected else frozenset(c.id for c in self.declared)
+
+    @property
     def blocked(self) -> bool:
         """Whether nothing can be checked: the settings are wrong, or no check is left."""
         if not self.rejected:

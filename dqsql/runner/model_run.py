@@ -70,7 +70,6 @@ from dqsql.runner.stages import (
     batch_records,
     before_scan,
     constraints,
-    declared_ids,
     newest_again,
 )
 from dqsql.runner.warnings import why_nothing
@@ -470,7 +469,7 @@ class ModelRun:
 
     def _findings_after(self, results: Sequence[Result], batches: Sequence[str]) -> Sequence[Row]:
         stored = StoredVerdicts(self.store, self.plan.model.name, self.ledger, batches)
-        about = (self.now, declared_ids(self.plan), self.retired, stored.after, stored.of)
+        about = (self.now, self.plan.declared_ids, self.retired, stored.after, stored.of)
         found = updated_findings(self.findings, results, *about) or ()
         readers = self.project.readers
         return with_impact(found, self.plan.model, readers, self._columns) if readers else found

@@ -23,6 +23,7 @@ from dqsql.engine.inputs import (
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
 from dqsql.engine.ledger import (
+    gone_models,
     read_ledgers,
     refuse_unsound,
     take_retired,
@@ -56,7 +57,7 @@ from dqsql.runner.compilation import CompileResult, git_sha, recompiled
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import AfterRun, tell
 from dqsql.runner.request import RunRequest
-from dqsql.runner.review import heed_people
+from dqsql.runner.review import heed_people, resolve_gone
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
 from dqsql.runner.warnings import model_warnings, project_warnings
 from dqsql.version import VERSION
@@ -272,7 +273,13 @@ class ProjectRun:
         plans = [self._by_columns_of_now.get(p.model.name, p) for p in self.compiled.plans]
         described = [p for p in plans if p.model.name in worked - self._changes.unchanged]
         types = {m.model: m.columns for m in models}
-        store_dimensions(store, described, types, self.started)
+        gone = self._gone(store)
+        store_dimensions(store, described, types, self.started, gone)
+        told = {m.model for m in models if m.batches}
+        left = [p for p in plans if p.model.name in worked - told and not lacks_columns(p.model)]
+        ids = {p.model.name: found for p in left if (found := p.declared_ids) is not None}
+        ids |= dict.fromkeys(gone, frozenset())
+        resolve_gone(store, self._findings, ids, self.started)
         # That a model has no rows is told by every run.
         lasting = worked.difference(m.model for m in models if m.gone is not None)
         changed = self._changes.changed
@@ -291,8 +298,14 @@ class ProjectRun:
             versions = versions_after(store, self.ledgers)
         sha = git_sha(self._project.root)
         store.append(RUNS, [run_row(result, self._project.target.ansi, sha, versions)])
-        told = tell(store, self._project, sorted(worked), after=AfterRun(self.started, known))
-        return replace(result, warnings=(*result.warnings, *told.problems))
+        after = AfterRun(self.started, known)
+        sent = tell(store, self._project, sorted({*worked, *gone}), after=after)
+        return replace(result, warnings=(*result.warnings, *sent.problems))
+
+    def _gone(self, store: Store) -> list[str]:
+        """The models that the project had, and has no more."""
+        existing = {m.name for m in self._project.models if m.config.enabled}
+        return gone_models(store, self.ledgers, existing, self._project.name)
 
     def _learn_columns(self, session: LazySession) -> None:
         """Ask Spark for the columns of what is watched automatically, where nothing names them."""

@@ -10,7 +10,7 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from dqsql.decisions.lifecycle import REVIEWED, accepted_findings, heeded
+from dqsql.decisions.lifecycle import REVIEWED, accepted_findings, heeded, updated_findings
 from dqsql.decisions.reviews import (
     Extent,
     follow,
@@ -282,15 +282,17 @@ def heed_people(
     does; `ledgers` are changed with it. A finding of which one column was changed gets its others.
     The tables of the `models` must be locked.
 
-    Returns by model the newest review of each batch, and the rows of dq_findings. Raises
-    StorageError.
+    Returns by model the newest review of each batch, and the rows of dq_findings, also of others.
+    Raises StorageError.
     """
     reviews = newest_rows(r for r in store.rows(REVIEWS) if r["model"] in models)
     for model, rows in reviews.items():
         refuse_other_words(model, rows)
         failing = partial(_failing, store, model)
         reviews[model] = standing(rows, ledgers.get(model, {}), failing)
-    stored = [r for r in store.rows(FINDINGS) if r["model"] in models]
+    every = store.rows(FINDINGS)
+    stored = [r for r in every if r["model"] in models]
+    others = [r for r in every if r["model"] not in models]
     refuse_other_states(stored)
     found = [heeded(r, now) for r in stored]
     changed = [m for m in sorted(models) if follow(ledgers.get(m, {}), reviews.get(m, {}))]
@@ -298,17 +300,32 @@ def heed_people(
         ordered = [row for m in changed for row in ledger_rows(ledgers[m])]
         store.replace_partition(BATCHES, ordered)
     by_model: dict[str, list[Row]] = {}
-    for row in found:
+    for row in (*found, *others):
         by_model.setdefault(row["model"], []).append(row)
     for model in changed:
         by_model[model] = without_accepted(by_model.get(model, []), reviews[model], now)
     before = {r["finding_id"]: r for r in stored}
-    differ = {
-        r["model"] for rows in by_model.values() for r in rows if _differs(r, before, r["model"])
-    }
+    differ = {r["model"] for m in models for r in by_model.get(m, ()) if _differs(r, before, m)}
     if differ:
         store.replace_partition(FINDINGS, [r for m in sorted(differ) for r in by_model[m]])
     return reviews, by_model
+
+
+def resolve_gone(
+    store: Store,
+    findings: Mapping[str, Sequence[Row]],
+    checks: Mapping[str, Collection[str]],
+    now: dt.datetime,
+) -> None:
+    """Resolve the findings of checks that are gone; `checks` are the ids that each model has now.
+
+    `findings` are the rows of dq_findings by model. Raises StorageError.
+    """
+    rows: list[Row] = []
+    for model, ids in checks.items():
+        rows += updated_findings(findings.get(model, ()), (), now, ids) or ()
+    if rows:
+        store.replace_partition(FINDINGS, rows)
 
 
 def _failing(store: Store, model: str, batches: Collection[str]) -> set[str]:

@@ -228,11 +228,6 @@ def batch_records(
     }
 
 
-def declared_ids(plan: Plan) -> frozenset[str] | None:
-    """The ids of all checks and monitors; None where some cannot be read."""
-    return None if plan.rejected else frozenset(c.id for c in plan.declared)
-
-
 def constraints(
     measured: Measurement,
     plan: Plan,

@@ -175,3 +175,30 @@ def test_a_warning_that_becomes_a_failure_is_told_even_if_it_is_over(
         assert events(server) == [("opened", 1), ("opened", 2)]
         project.run()
         assert len(server.taken) == 2
+
+
+def test_findings_of_what_is_gone_are_resolved(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check, then the model; with nothing new, and whatever is selected."""
+    model = MODEL.replace("@not_null", "@not_null @max < 3")
+    project = routed(new_project(model, data("1", "5")), "on_finding: [{webhook: HOOK}]")
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        project.run()
+        assert events(server) == [("opened", 1)]
+        project.write({"checks/m.sql": MODEL})
+        project.run()
+        states = {r["finding_id"]: r["reason"] for r in project.rows("dq_findings")}
+        assert states["m.x.max_lt_3@2024-01-02"] == "the model no longer has this check"
+        assert events(server)[1:] == [("resolved", 1)]
+        project.data(data("1", "5", "null"))
+        project.run()
+        assert events(server)[2:] == [("opened", 1)]
+        (project.root / "checks" / "m.sql").rename(project.root / "checks" / "n.sql")
+        project.run(select=["n"])
+        found = {r["finding_id"]: r["state"] for r in project.rows("dq_findings")}
+        assert {s for f, s in found.items() if f.startswith("m.")} == {"resolved"}
+        assert ("resolved", 1) in events(server)[3:]
+    for table in ("dq_models", "dq_checks", "dq_columns"):
+        assert {r["model"] for r in project.rows(table) if r["valid_to"] is None} == {"n"}, table
