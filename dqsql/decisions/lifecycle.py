@@ -37,6 +37,7 @@ DQSQL = "dqsql"
 _BY_SQL = "SQL"
 _GONE = "the model no longer has this check"
 _RETIRED = "batch_by has changed"
+_DROPPED = "its batches have no rows any more"
 
 
 def updated_findings(
@@ -47,6 +48,7 @@ def updated_findings(
     retired: Collection[str] = (),
     passed_after: Callable[[str, str], Sequence[str]] = lambda check_id, batch: (),
     told_of: Callable[[str, Sequence[str]], Sequence[Row]] = lambda check_id, batches: (),
+    dropped: Collection[str] = (),
 ) -> list[Row] | None:
     """All findings of one model after some verdicts; None where they are as they were.
 
@@ -66,6 +68,7 @@ def updated_findings(
             the same as if all batches had been checked in order.
         told_of: gives the verdicts (rows of dq_results) of a check on batches in earlier runs: what
             is left to tell of a finding from which batches were taken.
+        dropped: batches that had rows once, and of which nothing is kept: no finding is about them.
     """
     by_check = _by_check(results)
     rows = {row["finding_id"]: dict(row) for row in stored}
@@ -75,6 +78,9 @@ def updated_findings(
             row.update(_resolved(now), reason=_GONE)
         elif row["resolved_at"] is None and set(row["batches"]).issubset(retired):
             row.update(_resolved(now), reason=_RETIRED)
+        elif row["resolved_at"] is None and not set(row["batches"]).isdisjoint(dropped):
+            kept = [b for b in row["batches"] if b not in dropped]
+            row.update(_extent(kept) if kept else {**_resolved(now), "reason": _DROPPED})
     for check_id, batches in by_check.items():
         passed = [b for b, verdicts in batches.items() if _is_pass(verdicts)]
         for batch in sorted(batches, key=batch_order):

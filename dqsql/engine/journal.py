@@ -130,13 +130,24 @@ class Journal:
         ):
             if rows:
                 writes.append(partial(self.store.replace_partition, table, rows))
-        replaced = [row for work in works for row in work.replaced]
-        if replaced:
-            writes.append(partial(self.store.append, tables.RESULT_HISTORY, replaced))
+        # First: what comes in the place of verdicts must not be there before these are kept.
+        for work in works:
+            self._keep_replaced(work)
         self._do(writes)
         self.store.replace_partition(
             tables.BATCHES, [row for w in works for row in self._vouched(w)]
         )
+
+    def _keep_replaced(self, work: Work) -> None:
+        """Keep the verdicts that are replaced, but for those that a killed run has kept already."""
+        table, key = tables.RESULT_HISTORY, tables.RESULT_HISTORY.keys
+        if not work.replaced:
+            return
+        where = {"model": [work.model], "batch": sorted({row["batch"] for row in work.replaced})}
+        kept = {tuple(row[name] for name in key) for row in self.store.select(table, key, where)}
+        rows = [row for row in work.replaced if tuple(row[name] for name in key) not in kept]
+        if rows:
+            self.store.append(table, rows)
 
     def _vouched(self, work: Work) -> list[Mapping[str, Any]]:
         """The ledger's rows with the versions of the tables that have the batches of this run."""

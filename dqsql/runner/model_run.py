@@ -463,14 +463,16 @@ class ModelRun:
             {table: BatchPart(model, mine, batches) for table, mine in rows.items()},
             judged.programs,
             ledger_rows({**self.retired, **self.ledger}),
-            self._findings_after(results, batches),
+            self._findings_after(results, batches, {*batches}.difference(statuses)),
             state=store_states if statuses and tested.execution.holds_states else None,
         )
 
-    def _findings_after(self, results: Sequence[Result], batches: Sequence[str]) -> Sequence[Row]:
+    def _findings_after(
+        self, results: Sequence[Result], batches: Sequence[str], dropped: Collection[str]
+    ) -> Sequence[Row]:
         stored = StoredVerdicts(self.store, self.plan.model.name, self.ledger, batches)
         about = (self.now, self.plan.declared_ids, self.retired, stored.after, stored.of)
-        found = updated_findings(self.findings, results, *about) or ()
+        found = updated_findings(self.findings, results, *about, dropped) or ()
         readers = self.project.readers
         return with_impact(found, self.plan.model, readers, self._columns) if readers else found
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dqsql.engine.journal import Journal
 from dqsql.engine.storage_delta import DeltaFolderStore
 
 from .conftest import NewProject, Project
@@ -228,3 +229,35 @@ def test_a_batch_before_the_beginning_is_checked_again(
         "2024-01-01": "accepted",
         "2024-01-03": "accepted",
     }
+
+
+def test_a_finding_is_not_about_a_batch_that_is_there_no_more(new_project: NewProject) -> None:
+    text = "{{ config(batch_by = 'day') }}\nselect *\nfrom {{ source('raw', 't') }} -- @not_null(x)"
+    project = new_project(text, "select * from values ('d1', 1), ('d2', null) as t(day, x)")
+    project.run()
+    assert {r["state"] for r in project.rows("dq_findings")} == {"open"}
+    project.data("select 'd1' as day, 1 as x")
+    project.run(batches=["d2"])
+    found = {(r["state"], r["reason"]) for r in project.rows("dq_findings")}
+    assert found == {("resolved", "its batches have no rows any more")}
+    assert {r["batch"] for r in project.rows("dq_batches")} == {"d1"}
+
+
+def test_what_is_replaced_is_kept_once_though_a_run_was_killed(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = new_project(MODEL, DATA)
+    project.run()
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "_do", killed)
+        with pytest.raises(Killed):
+            project.run(batches=["2024-01-30"])
+    project.run()
+    rows = project.rows("dq_result_history")
+    keys = [(r["run_id"], r["check_id"], r["batch"], r["segment"]) for r in rows]
+    assert len(keys) == len(set(keys))
+    assert {r["batch"] for r in rows} == {"2024-01-30"}
