@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -239,15 +238,15 @@ class MacroLibrary:
         return MacroError(f"circular macro {circle}", span=self.macros[name].span)
 
     def _failure(self, error: Exception, definition: MacroDef, call: Span | None) -> MacroError:
-        word = _NO_ATTRIBUTE.search(str(error))
-        if word is not None and call is not None and _is_shipped(definition):
+        word = _NO_ATTRIBUTE.search(str(error)) if call and _is_shipped(definition) else None
+        if word is not None:
             # What it takes is the first thing that its documentation says.
             message = f"@{definition.name.removeprefix('metric_')} takes no {word.group(1)!r}"
-            documented = self.documentation(definition.name)
-            return MacroError(message, span=call, hint=documented.partition(". ")[0])
+            known = self.documentation(definition.name).partition(". ")[0]
+            return MacroError(message, span=call, hint=known)
         line = _traceback_line(error, definition.path) or definition.line
-        text = self._files[definition.name].text
-        span, hint = _locate_fault(error, definition.path, text, line, self._globals)
+        where = definition.path, self._files[definition.name].text, line
+        span, hint = _locate_fault(error, *where, self._globals)
         return MacroError(f"the macro {definition.name!r} failed: {error}", span=span, hint=hint)
 
 
@@ -255,17 +254,14 @@ _SHIPPED: dict[MacroFile, tuple[tuple[MacroDef, None], ...]] = {}
 
 
 def _is_shipped(file: MacroFile | MacroDef) -> bool:
-    return Path(file.path).is_absolute()
+    return os.path.isabs(file.path)
 
 
 def _refuse_duplicate(new: MacroDef, old: MacroDef | None) -> None:
     if old is None or _is_shipped(old) or _is_shipped(new):
         return
-    raise MacroError(
-        f"the macro {new.name!r} is defined twice: here and at {old.span}",
-        span=new.span,
-        hint="rename one of them",
-    )
+    message = f"the macro {new.name!r} is defined twice: here and at {old.span}"
+    raise MacroError(message, span=new.span, hint="rename one of them")
 
 
 def _definition(node: nodes.Macro, file: MacroFile) -> MacroDef:

@@ -248,7 +248,8 @@ def _missing_folders(root: Path, config: ProjectConfig) -> list[DqsqlError]:
         )
         for key, what, paths in (
             ("model_paths", "check models", config.model_paths),
-            ("macro_paths", "macros", config.macro_paths),
+            # That of every project may stand there for the macros to come.
+            ("macro_paths", "macros", [p for p in config.macro_paths if p != "macros"]),
             ("source_paths", "sources", config.source_paths),
         )
         for path in paths
