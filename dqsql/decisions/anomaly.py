@@ -435,12 +435,19 @@ def _bands(
 
 def explain(decision: AnomalyDecision, basis: str) -> str:
     """One line: the value, how far off it is from what, and what would have been fine."""
-    seen = number_text(decision.value)
-    bounds = range_words(decision.lower, decision.upper, number_text, "only {}")
+    width = decision.upper - decision.lower
+    off_by = abs(decision.value - decision.expected)
+    apart = width if 0 < width < math.inf else off_by
+
+    def told(value: float) -> str:
+        return number_text(value, None if math.isnan(apart) else apart)
+
+    seen = told(decision.value)
+    bounds = range_words(decision.lower, decision.upper, told, "only {}")
     allowed = f"allowed {bounds or 'anything'}"
     if math.isnan(decision.expected):
         return f"{seen}, {allowed}"
-    expected = f"{number_text(decision.expected)} ({basis})"
+    expected = f"{told(decision.expected)} ({basis})"
     delta = decision.value - decision.expected
     inside = decision.lower <= decision.value <= decision.upper
     if inside:

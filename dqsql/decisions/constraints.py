@@ -20,6 +20,7 @@ from dqsql.model.results import CONSTRAINT, CheckOutcome, MetricValue, Result, S
 from dqsql.model.types import type_of
 
 _MAX_SHOWN = 200  # characters
+_DIGITS, _MOST_DIGITS = 6, 15
 _UNITS = {"freshness": " hours"}
 # A demand that a metric has a value, or none: nothing that NaN could meet by being large.
 _ONLY_PRESENCE = re.compile(r"\bis(?: not)? null$", re.IGNORECASE)
@@ -397,10 +398,22 @@ def _expected(expression: str, bounds: Bounds | None, observations: Sequence[Obs
     return f"{words} {number_text(limit)}{unit}"
 
 
-def number_text(value: float) -> str:
-    """A number for people: up to six significant digits, whole numbers whole."""
+def number_text(value: float, apart: float | None = None) -> str:
+    """A number for people: up to six significant digits, whole numbers whole.
+
+    More where numbers that are told together are no further `apart` than that, so that they differ.
+
+    >>> number_text(1234567.8), number_text(48.09532), number_text(48.09532, 0.0001)
+    ('1,234,568', '48.0953', '48.09532')
+    """
     if math.isnan(value) or math.isinf(value):
         return str(value)
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:,.6g}" if abs(value) < 1e15 else f"{value:.6g}"
+    if abs(value) >= 1e15:
+        return f"{value:.6g}"
+    size = math.floor(math.log10(abs(value)))
+    digits = max(_DIGITS, size + 1)
+    if apart and math.isfinite(apart):
+        digits = max(digits, min(_MOST_DIGITS, size - math.floor(math.log10(apart)) + 2))
+    return f"{value:,.{digits}g}"

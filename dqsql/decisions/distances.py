@@ -32,6 +32,7 @@ from dqsql.model.results import MetricProfile
 
 _HISTOGRAM_BINS = 32
 _SMOOTHING = 0.5
+_MOST_OWN = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,17 +247,35 @@ def align_counts(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the two mappings as count vectors over the union of their values.
 
-    The mass of other values is the last entry of both.
+    The mass of other values comes behind them. Where each value occurs once, as in a key, so much
+    of it as the listed values do not share are values that the other side has not: one each, or
+    `_MOST_OWN` that stand for more.
     """
     keys = list(dict.fromkeys([*reference.counts, *new.counts]))
+    shared, states = _shared_of_keys(reference, new), (reference, new)
     vectors = []
-    for state in (reference, new):
+    for state in states:
         get = state.counts.get
-        vector = np.array([*(get(key, 0.0) for key in keys), state.other], dtype=float)
+        listed = np.array([*(get(key, 0.0) for key in keys), state.other * shared], dtype=float)
+        vector = np.concatenate([listed, *(_own(s, shared) * (s is state) for s in states)])
         if (vector < 0).any():
             raise DecisionError("a frequency table has a negative count")
         vectors.append(vector)
     return vectors[0], vectors[1]
+
+
+def _own(state: CategoricalState, shared: float) -> FloatArray:
+    mass = state.other * (1 - shared)
+    number = min(math.ceil(mass), _MOST_OWN)
+    return np.full(number, mass / max(number, 1))
+
+
+def _shared_of_keys(reference: CategoricalState, new: CategoricalState) -> float:
+    """The share of values that two columns of keys have in common, by those listed; else 1."""
+    sides = reference.counts, new.counts
+    if not all(side and max(side.values()) <= 1 for side in sides):
+        return 1.0
+    return len(sides[0].keys() & sides[1].keys()) / max(map(len, sides))
 
 
 def _quantiles(values: npt.ArrayLike) -> FloatArray:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +38,12 @@ _MOST_STEPS = 3
 # Beyond so many typical misses a value is not learned from, unless one beside it is, too.
 _OUTLIER = 6.0
 _MOST_OUTLIERS = 0.1
+# A value is lone that is so far from those on both sides of it: so many of each. One of a history
+# may be, and this share of a long one; more are what the metric is like.
+_LONE_FROM = 8
+_BESIDE = 3
+_MOST_LONE = 0.02
+_MOST_OF_LONE = 10.0
 # Ratios are tried where the largest value is so many times the least.
 _RATIOS_FROM = 1.5
 _PRICE_OF_RATIOS = 0.02
@@ -169,16 +175,18 @@ def _stepped(
     values: FloatArray, slots: Mapping[str, IntArray], relearn_after: int
 ) -> tuple[Chosen, IntArray]:
     """The forecasts, with the values before a step brought to the level after it."""
-    chosen = choose(values, slots)
+    # Every forecast misses a lone value, and most of them the next one as well.
+    lone = _lone(values)
+    chosen = choose(np.where(lone, np.nan, values), slots, values)
     outliers = _outliers(chosen)
-    some = np.flatnonzero(outliers.any(axis=1))
+    some = np.flatnonzero((outliers & ~lone).any(axis=1))
     if some.size:
         mine = {name: s[some] for name, s in slots.items()}
-        kept = np.where(outliers[some], np.nan, values[some])
+        kept = np.where((outliers | lone)[some], np.nan, values[some])
         chosen = chosen.replaced(some, choose(kept, mine, values[some]))
     steps = np.zeros(len(values), dtype=int)
     until = np.full(len(values), values.shape[1])
-    moved = values.copy()
+    moved = np.where(lone, np.nan, values)
     for _ in range(_MOST_STEPS):
         at, by = newest_step(chosen, until, relearn_after)
         some = np.flatnonzero(at >= 0)
@@ -194,7 +202,34 @@ def _stepped(
         chosen = chosen.replaced(some, choose(moved[some], mine))
         steps[some] += 1
         until[some] = at[some]
-    return chosen, steps
+    return _with_lone_clipped(chosen, lone), steps
+
+
+def _with_lone_clipped(chosen: Chosen, lone: BoolArray) -> Chosen:
+    """That a value was lone says something of the next ones, and how far it was off does not."""
+    most = _MOST_OF_LONE * median_of(np.abs(chosen.errors))[:, None] * _SD_OF_MEDIAN
+    clipped = np.clip(chosen.errors, -most, most)
+    return replace(chosen, errors=np.where(lone, clipped, chosen.errors))
+
+
+def _lone(values: FloatArray) -> BoolArray:
+    """Values far from those before them and from those behind them, as hardly any other is."""
+    behind = _far_from_before(values[:, ::-1])[:, ::-1]
+    found = np.asarray(_far_from_before(values) & behind)
+    known = np.isfinite(values).sum(axis=1)
+    few = found.sum(axis=1) <= np.maximum(1, _MOST_LONE * known)
+    return np.asarray(found & (few & (known >= _LONE_FROM))[:, None])
+
+
+def _far_from_before(values: FloatArray) -> BoolArray:
+    """Which are far from the middle of the last few values; the first ones may be anything."""
+    before = np.full((_BESIDE, *values.shape), np.nan)
+    for lag in range(1, _BESIDE + 1):
+        before[lag - 1, :, lag:] = values[:, :-lag]
+    apart = np.abs(values - np.median(before, axis=0))
+    typical = median_of(apart) * _SD_OF_MEDIAN
+    far = apart > _OUTLIER * np.maximum(typical, _NOTHING)[:, None]
+    return np.asarray((far | np.isnan(apart)) & np.isfinite(values))
 
 
 def _outliers(chosen: Chosen) -> BoolArray:

@@ -371,7 +371,7 @@ def _before(contribution: MetricContribution) -> str:
         return f"always {number_text(low)} before"
     return (
         f"{number_text(low)} to {number_text(high)} before"
-        f" (mostly about {number_text(contribution.expected)})"
+        f" (about {number_text(contribution.expected)} expected)"
     )
 
 
