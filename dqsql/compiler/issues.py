@@ -7,7 +7,8 @@ its metrics come from the very same macros as those of real batches.
 The paper's text and the authors' code give different magnitudes (1/10/100 % against 10/50/100 %);
 the union of both is used, and each variant says which of them it is from. The paper's "increased
 nulls" put a filler, '' or 0, in the place of values; real NULLs are added here. No bound is chosen
-by those: missing values have bounds of their own in every program.
+by those: missing values have bounds of their own in every program. Numbers that are too small, have
+lost their sign or are -1 are added, too: without them bounds from below would have no use.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ VALUE = "value"
 _VARIANT = "variant"
 # Of the set of variants: evidence that was made with an older one is renewed. To be raised with any
 # change of the variants.
-ISSUES_VERSION = 4
+ISSUES_VERSION = 5
 # Longer texts are cut in the sample, since characters are changed one by one.
 _MAX_TEXT = 1000
 
@@ -55,6 +56,7 @@ _NUMERIC = frozenset({Family.NUMERIC, Family.TIME})
 _BOTH = _NUMERIC | {Family.TEXT}
 _TEXT = frozenset({Family.TEXT})
 _TIME = frozenset({Family.TIME})
+_NUMBERS = frozenset({Family.NUMERIC})
 
 
 class IssueSource(StrEnum):
@@ -83,6 +85,9 @@ _SHARES: Mapping[str, Mapping[str, IssueSource]] = {
     "pad": {**_HALF, "1.0": _SAME},
     "year": dict.fromkeys(("0.01", "0.1", "0.5"), IssueSource.DQSQL),
     "stale": dict.fromkeys(("0.5", "1.0"), IssueSource.DQSQL),
+    "shrunk": dict.fromkeys(("0.1", "1.0"), IssueSource.DQSQL),
+    "sign": dict.fromkeys(("0.1", "1.0"), IssueSource.DQSQL),
+    "minus": dict.fromkeys(("0.05", "0.5"), IssueSource.DQSQL),
     "missing": dict.fromkeys(("0.01", "0.05", "0.1", "0.2", "0.5", "1.0"), IssueSource.DQSQL),
 }
 
@@ -114,6 +119,11 @@ def _issues(family: Family) -> Iterator[Issue]:
     yield from _of("schema", "schema_change", _BOTH)
     for factor in ("10", "100", "1000"):
         yield from _of("unit", "unit_change", _NUMERIC, {"factor": factor}, f"x{factor}_")
+    # Units change in both directions, signs get lost, and -1 stands for nothing.
+    for factor in ("0.1", "0.001"):
+        yield from _of("shrunk", "unit_change", _NUMBERS, {"factor": factor}, f"x{factor}_")
+    yield from _of("sign", "unit_change", _NUMBERS, {"factor": "-1"})
+    yield from _of("minus", "increased_nulls", _NUMBERS, {"filler": "-1"})
     for to in ("upper", "lower"):
         yield from _of("case", "casing_change", _TEXT, {"to": to}, f"{to}_")
     yield from _of("null", "increased_nulls", _BOTH, {"filler": filler})

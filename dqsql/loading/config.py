@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,13 +28,17 @@ def _as_paths(value: Any) -> tuple[str, ...]:
     return tuple(str(PurePosixPath(path)) for path in as_names(value))
 
 
+def _as_folder(value: Any) -> str:
+    return os.path.expanduser(as_text(value))
+
+
 # Fields of ProjectConfig that one key gives.
 _FIELDS: Mapping[str, Reader] = {
     "profile": as_text,
     "model_paths": _as_paths,
     "macro_paths": _as_paths,
     "source_paths": _as_paths,
-    "target_path": as_text,
+    "target_path": _as_folder,
     "severity": one_of(*Severity),
     "no_data": one_of(*NoData),
     "functions": as_names,

@@ -78,6 +78,10 @@ def _lineage(value: Any) -> Any:
     if unknown is not None:
         hint = nearest(unknown, _LINEAGE) or f"it may have {', '.join(_LINEAGE)}"
         raise SettingProblem(f"unknown setting {unknown!r} of openlineage", "openlineage", hint)
+    url = given.get("url")
+    if url is not None and not str(url).startswith(("http://", "https://")):
+        hint = "it is an address such as https://lineage.example.com"
+        raise SettingProblem(f"the url {url!r} of openlineage is none", "openlineage", hint)
     return given
 
 

@@ -31,6 +31,8 @@ class Magnitudes:
     perturb: tuple[float, ...]
     padding: tuple[float, ...]
     missing: tuple[float, ...] = ()
+    shrunk: tuple[float, ...] = ()
+    minus: tuple[float, ...] = ()
 
 
 CODE = Magnitudes(*((0.1, 0.5, 1.0), (0.1, 1.0)), *((0.1, 0.5, 1.0),) * 4)
@@ -48,6 +50,8 @@ BOTH = Magnitudes(
         for name in ("schema", "unit", "casing", "nulls", "perturb", "padding")
     ),
     missing=(0.01, 0.05, 0.1, 0.2, 0.5, 1.0),
+    shrunk=(0.1, 1.0),
+    minus=(0.05, 0.5),
 )
 
 
@@ -72,7 +76,23 @@ def inject(
     out |= _nulls(values, kind, rng, magnitudes) | _volume(values, rng)
     out |= _distribution(values, kind) | _characters(values, kind, rng, magnitudes)
     # Last, so that all others are drawn as they are without it.
-    return out | _missing(values, kind, rng, magnitudes)
+    out |= _missing(values, kind, rng, magnitudes)
+    return out | _below(values, rng, magnitudes) if kind == "numeric" else out
+
+
+def _below(values: np.ndarray, rng: np.random.Generator, magnitudes: Magnitudes) -> Variants:
+    """Too small, without their sign, and -1 for nothing."""
+    out = {}
+    for fraction in magnitudes.shrunk:
+        for name, factor in (("shrunk_x0.1", 0.1), ("shrunk_x0.001", 0.001), ("sign", -1)):
+            changed = values.copy()
+            changed[_pick(rng, len(values), fraction)] *= factor
+            out[f"{name}_{fraction}"] = changed
+    for fraction in magnitudes.minus:
+        changed = values.copy()
+        changed[_pick(rng, len(values), fraction)] = -1
+        out[f"minus_{fraction}"] = changed
+    return out
 
 
 def _pick(rng: np.random.Generator, size: int, fraction: float) -> np.ndarray:

@@ -175,6 +175,7 @@ def test_a_contract_of_nothing(dqsql: Callable[..., Result], project: Path) -> N
 
 
 def test_a_report_goes_to_one_place(dqsql: Callable[..., Result], project: Path) -> None:
+    assert "--port is that of --serve" in dqsql("report", "--port", "80").output
     result = dqsql("report", "--text", "orders", "--serve")
     assert result.exit_code == 2
     assert "choose one" in result.stderr

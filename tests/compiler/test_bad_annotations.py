@@ -286,6 +286,7 @@ def test_error_of_a_model_annotation(
         ('@not_null {warn_if: ">= 0", error_if: "> 3"}', 21, "warn_if: >= 0 always", "below 0"),
         ('@not_null {mostly: 0.9, warn: ">= 95"}', 34, "warn: >= 95 never holds", "0 and 1"),
         ("@quantile(95) < 4", 20, "the rank of quantile is between 0 and 1", "did you mean 0.95?"),
+        ("@quantile('p90') > 4", 21, "and 'p90' is not", "0.5 is the median"),
         ("@quantile(-0.5) < 4", 21, "and -0.5 is not", "0.5 is the median"),
         ("@expect(percentile(x, array(0.5, 99)) is null)", 43, "rank of percentile", "0.99?"),
         ("@healthy(y, low => 2) and completeness > 2", 51, "never holds", "did you mean > 0.02?"),
@@ -578,3 +579,13 @@ def test_a_rhythm_of_batches_where_there_are_none(compile_model: CompileModel) -
     assert error.message == "@cadence is about batches, and this model has none"
     assert error.span is not None
     assert (error.span.line, error.span.column, error.span.text) == (2, 3, "cadence")
+
+
+@pytest.mark.parametrize("kind", ["novelty", "anomaly", "row_anomalies"])
+def test_a_config_that_adds_nothing_is_told(compile_model: CompileModel, kind: str) -> None:
+    """What is about no column is not given to all of them; where it is written, nothing is wrong."""
+    text = f"{{{{ config({kind} = true) }}}}\nselect x -- @not_null\nfrom t\n"
+    (error,) = compile_model(text).errors
+    assert error.message == f"config({kind} = ..) adds no @{kind}, which is not given to columns"
+    given = f"{kind}(row_count)" if kind == "anomaly" else kind
+    assert compile_model(f"{text}-- @{given}\n").errors == ()

@@ -191,6 +191,21 @@ def test_a_disabled_model_is_not_looked_at(write: Write) -> None:
             "dqsql_project.yml:2:1",
         ),
         (
+            {"dqsql_project.yml": "name: a\nopenlineage: {url: 3}"},
+            "the url 3 of openlineage is none",
+            "dqsql_project.yml:2:1",
+        ),
+        (
+            {"dqsql_project.yml": "name: a\nmacro-paths: [nosuch]"},
+            "the folder 'nosuch' of macros does not exist",
+            "dqsql_project.yml:2:1",
+        ),
+        (
+            {"dqsql_project.yml": "name: a\nsource_paths: [x.yml]"},
+            "the folder 'x.yml' of sources does not exist",
+            "dqsql_project.yml:2:1",
+        ),
+        (
             {"dqsql_project.yml": "name: a\nreport_url: quality.html"},
             "'report_url' must be an address such as https://",
             "dqsql_project.yml:2:1",

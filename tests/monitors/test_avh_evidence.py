@@ -26,7 +26,10 @@ def test_each_issue_says_where_it_is_from(family: Family, code: int, union: int)
     missing = {f"missing_{share}" for share in ("0.01", "0.05", "0.1", "0.2", "0.5", "1.0")}
     years = {f"year_{to}_{n}" for to in ("later", "earlier") for n in ("0.01", "0.1", "0.5")}
     years |= {"stale_0.5", "stale_1.0"}
-    assert own == missing | (years if family is Family.TIME else set())
+    below = {f"{kind}_{n}" for kind in ("shrunk_x0.1", "shrunk_x0.001", "sign") for n in (0.1, 1.0)}
+    below |= {"minus_0.05", "minus_0.5"}
+    more = {Family.TIME: years, Family.NUMERIC: below}
+    assert own == missing | more.get(family, set())
     by_code = {n for n, s in sources.items() if s in (IssueSource.CODE, IssueSource.BOTH)}
     assert len(by_code) == code
     assert len(sources) - len(own) == union

@@ -20,6 +20,9 @@ from tests.runner.conftest import Project
 from .conftest import DAYS, TENFOLD, TOO_HEAVY, DqSql, programs
 
 TYPES = {
+    "shrunk",
+    "sign",
+    "minus",
     "schema",
     "missing",
     "null",

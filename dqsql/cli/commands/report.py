@@ -66,7 +66,6 @@ _NAMED = 5
 @option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=0,
     help="The port of --serve [default: a free one].",
 )
 @options("output")
@@ -80,7 +79,7 @@ def command(
     output_file: Path | None,
     text_of: str | None,
     serve: bool,
-    port: int,
+    port: int | None,
     **where: Any,
 ) -> int:
     """Write a report of the newest batches as one HTML file that loads nothing else.
@@ -92,10 +91,12 @@ def command(
 
     if text_of is not None and serve:
         raise UsageError("--text prints to the terminal, --serve to a browser: choose one")
+    if port is not None and not serve:
+        raise UsageError("--port is that of --serve", hint=f"dqsql report --serve --port {port}")
     if text_of is not None or serve:
         select = (text_of,) if text_of is not None else select
         page = _page(session, select, exclude, days or DAYS, where)
-        return _print(session, page) if text_of is not None else _serve(session, page, port)
+        return _print(session, page) if text_of is not None else _serve(session, page, port or 0)
     with session.progress() as progress:
         made = write_report(
             days=days or DAYS,
