@@ -583,7 +583,7 @@ def test_a_rhythm_of_batches_where_there_are_none(compile_model: CompileModel) -
 
 @pytest.mark.parametrize("kind", ["novelty", "anomaly", "row_anomalies"])
 def test_a_config_that_adds_nothing_is_told(compile_model: CompileModel, kind: str) -> None:
-    """What is about no column is not given to all of them; where it is written, nothing is wrong."""
+    """What is about no column is not given to all; where it is written, nothing is wrong."""
     text = f"{{{{ config({kind} = true) }}}}\nselect x -- @not_null\nfrom t\n"
     (error,) = compile_model(text).errors
     assert error.message == f"config({kind} = ..) adds no @{kind}, which is not given to columns"

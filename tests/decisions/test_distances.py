@@ -82,6 +82,20 @@ def test_volume_alone_moves_no_share_based_distance() -> None:
         assert result[name] == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("rows", [(150, 150), (320, 320), (320, 210), (5_000, 300)])
+def test_keys_that_are_never_shared_are_as_far_as_can_be(rows: tuple[int, int]) -> None:
+    """However many rows there are, and whichever of them are listed."""
+    p, q = (
+        d.CategoricalState({f"{tag}{i}": 1.0 for i in range(min(n, 200))}, max(0, n - 200))
+        for tag, n in zip("ab", rows, strict=True)
+    )
+    found = d.categorical_distances(p, q)
+    assert (found["l_1"], found["cosine"]) == pytest.approx((2, 1))
+    assert found["l_inf"] <= 1 / 150
+    # The same keys again are not far.
+    assert d.categorical_distances(p, p)["l_1"] == 0
+
+
 def test_empty_batches_are_unknown() -> None:
     empty, state = numeric_state([np.nan]), numeric_state([1.0, 2.0])
     assert all(np.isnan(v) for v in d.numeric_distances(empty, state).values())

@@ -77,6 +77,24 @@ def test_an_outlier_does_not_train_auto() -> None:
     assert last.upper < 120
 
 
+@pytest.mark.parametrize(("place", "times"), [(0, 5), (0, 100), (5, 5), (15, 5), (29, 5)])
+def test_a_lone_value_does_not_make_auto_blind(place: int, times: float) -> None:
+    """Wherever it is: the first batch of a table is often all that there was before."""
+    outages = []
+    for seed in range(10):
+        values = np.random.default_rng(seed).poisson(500, 31).astype(float)
+        values[place] *= times
+        values[30] = 0
+        outages += daily(values)
+    assert sum(found.anomalous for found in outages) == 10
+
+
+def test_what_recurs_is_not_lone() -> None:
+    values = np.full(33, 100.0) + np.random.default_rng(3).normal(size=33)
+    values[[4, 11, 18, 25, 32]] = 500
+    assert daily(values)[-1].status == "ok"
+
+
 @pytest.mark.parametrize("name", ["auto", "batch_normal", "online_normal", "day_of_week"])
 def test_differences_before_a_strategy(name: str) -> None:
     day = np.arange(90)
