@@ -38,11 +38,11 @@ def main() -> None:
     """Run the program."""
     try:
         code = run_preloaded()
+        if code is None:
+            from dqsql.cli.main import main as run
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code is None:
-        from dqsql.cli.main import main as run
-
         run()
     sys.exit(code)
 
