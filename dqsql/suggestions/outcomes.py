@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dqsql.suggestions.intervals import floor_to, round_down, round_up
@@ -55,7 +55,7 @@ def decide(candidate: Suggestion, outcomes: Mapping[str, Outcome], key: str) -> 
         return [candidate.refused("it could not be measured")]
     found = _measured(candidate, outcome)
     if outcome.all_held:
-        return [_silent(found, outcome)]
+        return [_silent(_with_margin(found, outcome), outcome)]
     fitted = _fitted(found, outcome)
     if fitted is not None:
         return [fitted]
@@ -79,6 +79,34 @@ def _silent(candidate: Suggestion, outcome: Outcome) -> Suggestion:
     if None not in outcome.holds:
         return candidate
     return replace(candidate, settings={**candidate.settings, "no_data": "ignore"})
+
+
+def _with_margin(candidate: Suggestion, outcome: Outcome) -> Suggestion:
+    """An extreme that held, as wide as it would be if it had failed on a batch.
+
+    The largest of the rows looked at is exceeded sooner or later, unless batches reach the same.
+    """
+    envelope = candidate.envelope
+    if envelope is None or not envelope.metric.startswith(("min(", "max(")):
+        return candidate
+    fitted = _fitted(candidate, outcome) if len(outcome.values) >= _MIN_BATCHES else None
+    if fitted is None or fitted.envelope is None:
+        return candidate
+    low = _widest(min, envelope.lower, fitted.envelope.lower)
+    high = _widest(max, envelope.upper, fitted.envelope.upper)
+    if (low, high) == (envelope.lower, envelope.upper):
+        return candidate
+    return replace(
+        fitted,
+        comparison=comparison(low, high),
+        envelope=replace(envelope, lower=low, upper=high),
+    )
+
+
+def _widest(
+    choose: Callable[[float, float], float], first: float | None, second: float | None
+) -> float | None:
+    return None if first is None or second is None else choose(first, second)
 
 
 def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:

@@ -278,6 +278,19 @@ def test_bounds_that_failed_follow_the_batches() -> None:
     assert found.verdict is SuggestionVerdict.SUGGESTED and found.held == 4
 
 
+@pytest.mark.parametrize(
+    ("values", "bound"), [((9.0, 7.0, 5.0), 11), ((9.0, 9.0, 9.0), 9), ((9.0, 5.0), 9)]
+)
+def test_an_extreme_that_held_has_a_margin_where_batches_differ(
+    values: tuple[float, ...], bound: int
+) -> None:
+    """The largest of the rows looked at is exceeded some day; a limit that batches reach is not."""
+    most = suggestions(column("delay", "int", summary=Summary(-1.0, 9.0, 3.0, 1.0)))["HasMax"]
+    outcome = Outcome((True,) * len(values), None, values, len(values), 0)
+    (found,) = decide(most, {"s": outcome}, "s")
+    assert found.annotation(inside=True) == f"@max <= {bound} {{severity: warn}}"
+
+
 def test_a_weaker_form_takes_the_place_of_what_failed() -> None:
     complete = suggestions(column("city", "string"))["CompleteIfComplete"]
     outcomes = {
