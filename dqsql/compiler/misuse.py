@@ -296,6 +296,8 @@ def refuse_ranks(expanded: exp.Expr, metric_name: MetricName, span: Span) -> Non
         ranks = given.expressions if isinstance(given, exp.Array | exp.Anonymous) else [given]
         for rank in ranks:
             value, is_text = number(rank), isinstance(rank, exp.Literal) and rank.is_string
+            if is_text and reads_as_number(str(rank.this)):
+                value = float(str(rank.this))
             if 0 <= value <= 1 if value is not None else not is_text:
                 continue
             macros = (metric_name(a) for a in _ancestors(found))

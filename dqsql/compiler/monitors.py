@@ -36,8 +36,9 @@ def watched_metrics(kind: str, use: MonitorUse) -> Sequence[WatchedMetric]:
     """
     spec = monitor_specs()[kind]
     if spec.about_column and use.annotation.unbound is not None:
-        message, hint = use.annotation.unbound
-        raise AnnotationError(message, span=use.annotation.span, hint=hint)
+        hint = f"list the column by name, and write @{kind} beside it"
+        hint += f"; or config({kind} = true) for all of them" if spec.configurable else ""
+        raise AnnotationError(use.annotation.unbound[0], span=use.annotation.span, hint=hint)
     if spec.about_column and use.annotation.column is None:
         raise CompileError(
             f"@{kind} is about a column",

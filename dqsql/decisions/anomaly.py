@@ -435,12 +435,12 @@ def _bands(
 
 def explain(decision: AnomalyDecision, basis: str) -> str:
     """One line: the value, how far off it is from what, and what would have been fine."""
-    width = decision.upper - decision.lower
-    off_by = abs(decision.value - decision.expected)
-    apart = width if 0 < width < math.inf else off_by
+    sides = decision.lower, decision.upper
+    apart = [decision.upper - decision.lower, *(abs(decision.value - side) for side in sides)]
+    apart = [size for size in apart if 0 < size < math.inf]
 
     def told(value: float) -> str:
-        return number_text(value, None if math.isnan(apart) else apart)
+        return number_text(value, min(apart, default=None))
 
     seen = told(decision.value)
     bounds = range_words(decision.lower, decision.upper, told, "only {}")

@@ -20,7 +20,7 @@ from dqsql.model.results import CONSTRAINT, CheckOutcome, MetricValue, Result, S
 from dqsql.model.types import type_of
 
 _MAX_SHOWN = 200  # characters
-_DIGITS, _MOST_DIGITS = 6, 15
+_DIGITS, _MOST_DIGITS = 6, 12
 _UNITS = {"freshness": " hours"}
 # A demand that a metric has a value, or none: nothing that NaN could meet by being large.
 _ONLY_PRESENCE = re.compile(r"\bis(?: not)? null$", re.IGNORECASE)
@@ -416,4 +416,6 @@ def number_text(value: float, apart: float | None = None) -> str:
     digits = max(_DIGITS, size + 1)
     if apart and math.isfinite(apart):
         digits = max(digits, min(_MOST_DIGITS, size - math.floor(math.log10(apart)) + 2))
-    return f"{value:,.{digits}g}"
+    text = f"{value:,.{digits}g}"
+    # What is rounded up may have one digit more: 1,000,000 and not 1e+06.
+    return f"{value:,.0f}" if "e+" in text else text

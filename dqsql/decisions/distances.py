@@ -231,7 +231,7 @@ def categorical_distances(
     Keys are `CATEGORICAL_DISTANCES`, each with the prefix: `PATTERN_PREFIX` if the frequencies are
     those of pattern strings.
     """
-    p, q = align_counts(reference, new)
+    p, q = align_counts(reference, new, _shared_of_keys(reference, new))
     return {
         f"{prefix}l_1": l1_distance(p, q),
         f"{prefix}l_inf": l_inf_distance(p, q),
@@ -243,17 +243,16 @@ def categorical_distances(
 
 
 def align_counts(
-    reference: CategoricalState, new: CategoricalState
+    reference: CategoricalState, new: CategoricalState, shared: float = 1.0
 ) -> tuple[FloatArray, FloatArray]:
     """Return the two mappings as count vectors over the union of their values.
 
-    The mass of other values comes behind them. Where each value occurs once, as in a key, so much
-    of it as the listed values do not share are values that the other side has not: one each, or
-    `_MOST_OWN` that stand for more.
+    The mass of other values comes behind them, as one value. Where less than all of it is `shared`,
+    a share in [0, 1], the rest are values that the other side has not: one each, or `_MOST_OWN`
+    that stand for more.
     """
     keys = list(dict.fromkeys([*reference.counts, *new.counts]))
-    shared, states = _shared_of_keys(reference, new), (reference, new)
-    vectors = []
+    vectors, states = [], (reference, new)
     for state in states:
         get = state.counts.get
         listed = np.array([*(get(key, 0.0) for key in keys), state.other * shared], dtype=float)
@@ -271,7 +270,10 @@ def _own(state: CategoricalState, shared: float) -> FloatArray:
 
 
 def _shared_of_keys(reference: CategoricalState, new: CategoricalState) -> float:
-    """The share of values that two columns of keys have in common, by those listed; else 1."""
+    """The share of values that two columns of keys have in common, by those listed; else 1.
+
+    Those listed are a sample by hash, the same of both sides.
+    """
     sides = reference.counts, new.counts
     if not all(side and max(side.values()) <= 1 for side in sides):
         return 1.0

@@ -39,8 +39,9 @@ _MOST_STEPS = 3
 _OUTLIER = 6.0
 _MOST_OUTLIERS = 0.1
 # A value is lone that is so far from those on both sides of it: so many of each. One of a history
-# may be, and this share of a long one; more are what the metric is like.
-_LONE_FROM = 8
+# may be, and this share of a long one; more are what the metric is like. Of so many days each day
+# of the week is there twice.
+_LONE_FROM = 15
 _BESIDE = 3
 _MOST_LONE = 0.02
 _MOST_OF_LONE = 10.0
@@ -207,29 +208,46 @@ def _stepped(
 
 def _with_lone_clipped(chosen: Chosen, lone: BoolArray) -> Chosen:
     """That a value was lone says something of the next ones, and how far it was off does not."""
-    most = _MOST_OF_LONE * median_of(np.abs(chosen.errors))[:, None] * _SD_OF_MEDIAN
+    typical = median_of(np.abs(chosen.errors))[:, None] * _SD_OF_MEDIAN
+    most = np.where(typical > _NOTHING, _MOST_OF_LONE * typical, np.inf)
     clipped = np.clip(chosen.errors, -most, most)
     return replace(chosen, errors=np.where(lone, clipped, chosen.errors))
 
 
 def _lone(values: FloatArray) -> BoolArray:
-    """Values far from those before them and from those behind them, as hardly any other is."""
-    behind = _far_from_before(values[:, ::-1])[:, ::-1]
-    found = np.asarray(_far_from_before(values) & behind)
+    """Values far from those before them and from those behind them, as hardly any other is.
+
+    The first value has none before it, and the last one none behind it.
+    """
+    far, first = _far_from_before(values)
+    behind, last = (side[:, ::-1] for side in _far_from_before(values[:, ::-1]))
+    found = (far | first) & (behind | last) & (far | behind)
+    found &= ~_beside(found)
     known = np.isfinite(values).sum(axis=1)
     few = found.sum(axis=1) <= np.maximum(1, _MOST_LONE * known)
     return np.asarray(found & (few & (known >= _LONE_FROM))[:, None])
 
 
-def _far_from_before(values: FloatArray) -> BoolArray:
-    """Which are far from the middle of the last few values; the first ones may be anything."""
-    before = np.full((_BESIDE, *values.shape), np.nan)
+def _far_from_before(values: FloatArray) -> tuple[BoolArray, BoolArray]:
+    """Which values are far from the middle of the last few, and which are the first of all."""
+    known = np.isfinite(values)
+    before = np.full((*values.shape, _BESIDE), np.nan)
     for lag in range(1, _BESIDE + 1):
-        before[lag - 1, :, lag:] = values[:, :-lag]
-    apart = np.abs(values - np.median(before, axis=0))
-    typical = median_of(apart) * _SD_OF_MEDIAN
-    far = apart > _OUTLIER * np.maximum(typical, _NOTHING)[:, None]
-    return np.asarray((far | np.isnan(apart)) & np.isfinite(values))
+        before[:, lag:, lag - 1] = values[:, :-lag]
+    middle = median_of(before.reshape(-1, _BESIDE)).reshape(values.shape)
+    apart = np.abs(values - middle)
+    typical = median_of(apart)[:, None] * _SD_OF_MEDIAN
+    # Where most values are as the one before, one that is not is nothing rare.
+    far = (apart > _OUTLIER * typical) & (typical > _NOTHING)
+    return np.asarray(far), np.asarray(known & (np.cumsum(known, axis=1) == 1))
+
+
+def _beside(places: BoolArray) -> BoolArray:
+    """The places next to others."""
+    beside = np.zeros_like(places)
+    beside[:, 1:] |= places[:, :-1]
+    beside[:, :-1] |= places[:, 1:]
+    return beside
 
 
 def _outliers(chosen: Chosen) -> BoolArray:
@@ -240,10 +258,7 @@ def _outliers(chosen: Chosen) -> BoolArray:
     # Histories that are shorter than others begin with columns that are none of theirs.
     forecast = np.isfinite(chosen.errors).sum(axis=1)
     few = far.sum(axis=1) <= _MOST_OUTLIERS * forecast
-    beside = np.zeros_like(far)
-    beside[:, 1:] |= far[:, :-1]
-    beside[:, :-1] |= far[:, 1:]
-    return np.asarray(far & ~beside & few[:, None])
+    return np.asarray(far & ~_beside(far) & few[:, None])
 
 
 def newest_step(chosen: Chosen, until: IntArray, least: int) -> tuple[IntArray, FloatArray]:

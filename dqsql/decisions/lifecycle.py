@@ -137,6 +137,8 @@ def _add(
         rows[current["finding_id"]] = current
     elif current["author"] == DQSQL and current["resolved_batch"] in (batch, None):
         # It was repaired, or its check was gone, and it is as it was again.
+        if current["reason"] == _DROPPED:
+            current.update(batches=[], status=bad[0].status.value)
         current.update(_UNRESOLVED, opened_at=now)
     else:
         anew = False

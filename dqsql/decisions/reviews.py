@@ -49,12 +49,14 @@ def standing(
 
     A batch that was checked again, and is not what the review made of it, was repaired since. So
     was one that was accepted in spite of its failures and has none now: should it fail again, that
-    is another failure. `failing` gives those of some batches whose verdicts have a failure.
+    is another failure. `failing` gives those of some batches whose verdicts have a finding.
     """
     again = {b: r for b, r in reviews.items() if _is_older(r, ledger.get(b))}
     as_reviewed = [b for b, r in again.items() if ledger[b].status is REVIEWED[r["verdict"]]]
     accepted = [b for b in as_reviewed if again[b]["verdict"] == "accept"]
-    spent = {b for b in again if ledger[b].status is not BatchStatus.INCOMPLETE}
+    # Of what could not be computed nobody knows whether it was repaired.
+    whole = (b for b in again if not ledger[b].uncomputed)
+    spent = {b for b in whole if ledger[b].status is not BatchStatus.INCOMPLETE}
     spent -= {*as_reviewed} - ({*accepted} - {*failing(accepted)})
     return {batch: row for batch, row in reviews.items() if batch not in spent}
 

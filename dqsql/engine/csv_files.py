@@ -14,6 +14,7 @@ Files of one folder with other headers: Spark takes the names of one and reads a
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ _LARGEST = 256 * 2**20
 # Options by which lines are others, or somebody wants to know of such rows by other means.
 _OTHER_ROWS = frozenset({"linesep", "comment", "mode", "columnnameofcorruptrecord"})
 # Any byte is a letter of it, and what separates values is the same in UTF-8.
-_ANY_BYTES = "latin-1"
+_UTF_8, _ANY_BYTES = "utf-8", "latin-1"
 _COLUMN = "dqsql"
 # So many bytes of a header are looked at.
 _HEADER = 2**16
@@ -266,8 +267,10 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
     if parsing is None:
         return None
     header = _has_header(options)
-    encoding = options.get("encoding") or options.get("charset") or ""
+    encoding = options.get("encoding") or options.get("charset")
     try:
+        if encoding is None or encoding.lower() in _NAMES_OF_UTF_8:
+            encoding = _UTF_8 if _is_utf_8(file) else _ANY_BYTES
         with (
             pa.input_stream(str(file), compression="detect") as stream,
             pc.open_csv(
@@ -276,7 +279,7 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
                 pc.ReadOptions(
                     use_threads=False,
                     autogenerate_column_names=not header,
-                    encoding=encoding if _is_wide(encoding) else _ANY_BYTES,
+                    encoding=encoding,
                 ),
                 parsing,
                 pc.ConvertOptions(include_columns=[_COLUMN], include_missing_columns=True),
@@ -284,7 +287,7 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
         ):
             for _ in blocks:
                 pass
-    except (OSError, pa.ArrowException, UnicodeError):
+    except (OSError, pa.ArrowException, UnicodeError, LookupError):
         # Spark says what is the matter with it, or takes it for something else.
         return None
     if not found:
@@ -294,15 +297,25 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
     return RaggedRows(count, first.expected_columns, first.actual_columns, number)
 
 
-def _is_wide(encoding: str) -> bool:
-    """Whether even commas are several bytes in an encoding."""
-    return encoding.lower().startswith(("utf-16", "utf-32", "utf16", "utf32"))
+_NAMES_OF_UTF_8 = ("utf-8", "utf8")
+
+
+def _is_utf_8(file: Path) -> bool:
+    """Whether all of a file is UTF-8; what is not may be of any of the old encodings."""
+    decoder = codecs.getincrementaldecoder(_UTF_8)()
+    with _opened(file) as stream:
+        try:
+            while block := stream.read(2**20):
+                decoder.decode(block)
+        except UnicodeDecodeError:
+            return False
+    return True
 
 
 def _parsing(options: Mapping[str, str], handler: Any) -> pc.ParseOptions | None:
     separator = _separator(options)
     quote, escape = options.get("quote", '"'), options.get("escape", "\\")
-    if any(len(sign) != 1 for sign in (separator, quote, escape)):
+    if any(len(sign) != 1 or not sign.isascii() for sign in (separator, quote, escape)):
         return None
     return pc.ParseOptions(
         delimiter=separator,

@@ -26,6 +26,7 @@ from dqsql.model.tables import (
     ALL_TABLES,
     BATCHES,
     METRICS,
+    MODEL_RUNS,
     MODELS,
     RESULTS,
     RUNS,
@@ -103,25 +104,31 @@ def _last_checked(records: Iterable[BatchRecord]) -> BatchRecord:
 
 @dataclass(frozen=True)
 class CompletedRuns:
-    """When the runs began that came to their end: they told what they found.
+    """When the runs of models began that came to their end: they told what was found until then.
 
     Args:
-        store: where `dq_runs` is; it is read when something is asked.
+        store: where `dq_model_runs` is; it is read when something is asked.
+        now: the start of the run that asks.
     """
 
     store: Store
+    now: dt.datetime | None = None
 
     @cached_property
-    def _starts(self) -> frozenset[dt.datetime]:
-        return frozenset(row["started_at"] for row in self.store.select(RUNS, ("started_at",), {}))
+    def _starts(self) -> Mapping[str, set[dt.datetime]]:
+        found: dict[str, set[dt.datetime]] = {}
+        for row in self.store.select(MODEL_RUNS, ("model", "started_at"), {}):
+            if row["started_at"] != self.now:
+                found.setdefault(row["model"], set()).add(row["started_at"])
+        return found
 
-    def lack(self, start: dt.datetime | None) -> bool:
-        """Whether a run that began then was killed before its end, and what it stored never told.
+    def lack(self, model: str, start: dt.datetime | None) -> bool:
+        """Whether the run that began then was the last one before this one, and killed.
 
-        Of runs that began before all that are known, nobody knows: `dqsql clean` forgets the old.
+        What it stored was told to nobody. What the first run of a model finds is long past.
         """
-        known = self._starts
-        return start is not None and start not in known and bool(known) and start > min(known)
+        known = self._starts.get(model, set())
+        return start is not None and bool(known) and max(known) < start != self.now
 
 
 def untold_failures(store: Store, ledgers: Ledgers) -> dict[str, list[str]]:
@@ -132,7 +139,7 @@ def untold_failures(store: Store, ledgers: Ledgers) -> dict[str, list[str]]:
             batch
             for batch in sorted(ledger, key=batch_order)
             if ledger[batch].status is BatchStatus.FLAGGED
-            and completed.lack(ledger[batch].checked_at)
+            and completed.lack(model, ledger[batch].checked_at)
         ]
         for model, ledger in ledgers.items()
     }

@@ -175,7 +175,7 @@ def register_model(
 
 def _register_view(spark: SparkSession, project: Project, model: CheckModel) -> None:
     view = view_name(model)
-    if not model.sql:
+    if not model.sql and model.name in project.broken:
         raise error_of(project.broken[model.name])
     try:
         if model.relation is None:

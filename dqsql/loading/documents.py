@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -189,6 +189,19 @@ def files_below(root: Path, folders: Iterable[str], suffixes: tuple[str, ...]) -
 
     Raises LoadError: a folder cannot be read, and may have some.
     """
+    found = {
+        file
+        for folder in folders
+        for file in _walked(root / folder, root)
+        if file.suffix in suffixes
+        # A link to nowhere is no file, and is to be an error rather than no check.
+        and (file.is_file() or not file.exists())
+    }
+    return sorted(found)
+
+
+def _walked(folder: Path, root: Path) -> Iterator[Path]:
+    """The files below a folder, without hidden ones and those below hidden folders."""
 
     def refuse(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
@@ -196,21 +209,9 @@ def files_below(root: Path, folders: Iterable[str], suffixes: tuple[str, ...]) -
             reason = f"cannot read the folder: {error.strerror}"
             raise LoadError(reason, span=Span(shown)) from error
 
-    found = {
-        file
-        for folder in folders
-        for place, _, names in os.walk(root / folder, onerror=refuse)
-        for file in map(Path(place).joinpath, names)
-        if file.suffix in suffixes
-        # A link to nowhere is no file, and is to be an error rather than no check.
-        and (file.is_file() or not file.exists())
-        and not _is_hidden(file, root / folder)
-    }
-    return sorted(found)
-
-
-def _is_hidden(file: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in file.relative_to(folder).parts)
+    for place, inner, names in os.walk(folder, onerror=refuse):
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        yield from (Path(place, name) for name in names if not name.startswith("."))
 
 
 def relative_to(file: Path, root: Path) -> str:

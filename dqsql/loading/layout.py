@@ -41,7 +41,10 @@ _ROW_LIMITS = (TokenType.LIMIT, TokenType.OFFSET)
 _LIMITS = (TokenType.NUMBER, TokenType.L_PAREN, TokenType.PARAMETER, TokenType.COLON, TokenType.ALL)
 _BEHIND_CTE_NAMES = (TokenType.COMMA, TokenType.ALIAS)
 _CASTS = ("cast", "try_cast")
-_LITERALS = (TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING)
+_LITERALS = (
+    *(TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING),
+    *(TokenType.HEX_STRING, TokenType.BYTE_STRING, TokenType.BIT_STRING),
+)
 # Words behind which an identifier is an operand and no alias.
 _OPERATOR_WORDS = _words(
     "and or not is like ilike rlike regexp in between div from distinct over escape collate "

@@ -152,6 +152,7 @@ def load_model(
     A model whose annotations are wrong is returned without these, and one that has no SELECT to
     speak of without a text: nothing can read it.
     """
+    recorder = _Recorder(file, "")
     try:
         raw = read_text(file.file, file.path)
         if not raw.strip():
@@ -159,25 +160,29 @@ def load_model(
         if len(raw) > _MAX_CHARACTERS:
             message = f"the file is longer than {_MAX_CHARACTERS:,} characters"
             raise LoadError(message, span=Span(file.path), hint="spread it over several models")
-        recorder = _Recorder(file, raw)
+        recorder.raw = raw
         rendering = _render(raw, file, library, context, recorder)
         config = _model_config(recorder, project)
     except DqsqlError as error:
         errors.append(error)
-        return _unread(file, ModelConfig(**project.defaults_for(file.path)))
+        return _unread(recorder, project)
     if not config.enabled:
         # A model is often disabled because it is not finished: its text is not looked at.
         return _model(recorder, rendering, config, BoundModel(rendering.sql, (), ()))
     bound = bind_model(rendering, file.path, known_names(library), errors)
     if bound is None:
-        return _unread(file, config)
+        return _unread(recorder, project)
     return _model(recorder, rendering, config, bound)
 
 
-def _unread(file: ModelFile, config: ModelConfig) -> CheckModel:
+def _unread(recorder: _Recorder, project: ProjectConfig) -> CheckModel:
+    """What is known of a model that could not be read, by which it may be selected."""
+    config, file = _model_config(recorder, project), recorder.file
     # Nothing of it is watched, whatever the project watches.
     plain = ModelConfig(tags=config.tags, enabled=config.enabled, extra={"monitors": False})
-    return CheckModel(file.name, file.path, "", "", plain, (), (), ())
+    return CheckModel(
+        file.name, file.path, "", "", plain, (), (), (), depends_on=tuple(recorder.depends_on)
+    )
 
 
 def known_names(library: MacroLibrary) -> frozenset[str]:

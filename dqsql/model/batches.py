@@ -74,15 +74,23 @@ def plain_time(moment: dt.datetime) -> dt.datetime:
 def time_of(batch: str) -> dt.datetime | None:
     """The time in the name of a batch, as it is written there; None for other names.
 
-    It keeps its time zone, where one is written.
+    It keeps its time zone, where one is written. A month is its first day.
+
+    >>> str(time_of("2024-02")), str(time_of("2024-W05")), time_of("20240131")
+    ('2024-02-01 00:00:00', '2024-01-29 00:00:00', None)
     """
     # Python also takes 20240131 for a date; such a name is a number here.
     if "-" not in batch:
         return None
     try:
-        return dt.datetime.fromisoformat(batch)
+        return dt.datetime.fromisoformat(f"{batch}-01" if _is_month(batch) else batch)
     except ValueError:
         return None
+
+
+def _is_month(batch: str) -> bool:
+    month = _YEAR_OR_MONTH.fullmatch(batch)
+    return month is not None and month[2] is not None
 
 
 def as_known(text: str, known: Collection[str]) -> str:
@@ -180,16 +188,17 @@ def before(moment: dt.datetime) -> dt.datetime:
 def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, dt.datetime | None]:
     """The first moment of a batch and that of the next one, in UTC; None where it is not known.
 
-    The length is that of the unit in `date_trunc('hour', ..)`, of a day where the name is a date,
-    and else not known.
+    The length is that of the unit in `date_trunc('hour', ..)`, of a day, week or month where the
+    name is one, and else not known.
     """
     start = wall_time_of(batch)
     if start is None:
         return None, None
     found = _UNIT.search(batch_by or "")
     unit = (found.group(1) or found.group(2)).lower() if found else None
-    if unit is None and re.fullmatch(r"\d{4}-\d{2}-\d{2}", batch):
-        unit = "day"
+    if unit is None:
+        names = {"day": r"\d{4}-\d{2}-\d{2}", "week": r"\d{4}-W\d{2}", "month": r"\d{4}-\d{2}"}
+        unit = next((unit for unit, name in names.items() if re.fullmatch(name, batch)), None)
     start = start.replace(tzinfo=dt.UTC)
     try:
         return start, _after(start, unit)

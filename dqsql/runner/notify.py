@@ -94,7 +94,7 @@ def tell(
     if not routes:
         return Notified()
     now = dt.datetime.now(dt.UTC)
-    completed = CompletedRuns(store)
+    completed = CompletedRuns(store, None if after is None else after.started)
     rows = [heeded(r, now) for r in store.rows(FINDINGS) if r["model"] in set(models)]
     owners = {r["model"]: r for r in store.rows(MODELS) if r["valid_to"] is None}
     checks = {r["check_id"]: r for r in store.rows(CHECKS) if r["valid_to"] is None}
@@ -161,7 +161,11 @@ def _due(
             waits = row["status"] == Status.FAIL.value and row["author"] == DQSQL
             opened = waits and after is not None and after.opened(row)
             untold = row["undelivered_at"] is not None or opened
-            return "opened" if untold or (waits and completed.lack(row["opened_at"])) else None
+            return (
+                "opened"
+                if untold or (waits and completed.lack(row["model"], row["opened_at"]))
+                else None
+            )
         return "resolved" if row["resolution_notified_at"] is None else None
     if row["state"] == ACKNOWLEDGED or is_muted(row, now):
         return None

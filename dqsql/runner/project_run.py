@@ -305,7 +305,14 @@ class ProjectRun:
     def _gone(self, store: Store) -> list[str]:
         """The models that the project had, and has no more."""
         existing = {m.name for m in self._project.models if m.config.enabled}
-        return gone_models(store, self.ledgers, existing, self._project.name)
+        found = gone_models(store, self.ledgers, existing, self._project.name)
+        if not found:
+            return []
+        from dqsql.runner.tables import with_watched_tables
+
+        # Tables are watched without a file.
+        watched = {m.name for m in with_watched_tables(self._project, store).models}
+        return [name for name in found if name not in watched]
 
     def _learn_columns(self, session: LazySession) -> None:
         """Ask Spark for the columns of what is watched automatically, where nothing names them."""

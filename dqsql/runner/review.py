@@ -329,11 +329,11 @@ def resolve_gone(
 
 
 def _failing(store: Store, model: str, batches: Collection[str]) -> set[str]:
-    """Those of some batches that have a failure, or a check that could not be computed."""
+    """Those of some batches that have a finding, or a check that could not be computed."""
     from dqsql.engine.history import stored_rows
 
     rows = stored_rows(store, RESULTS, model, batches, ("batch", "status"))
-    return {row["batch"] for row in rows if row["status"] in _FINDINGS}
+    return {row["batch"] for row in rows if row["status"] in (*_FINDINGS, Status.WARN.value)}
 
 
 def _differs(row: Row, before: Mapping[str, Row], model: str) -> bool:

@@ -73,3 +73,21 @@ def test_whatever_tables_hold_they_are_watched(tables: Project) -> None:
     assert not [c for c, _ in found if c in quiet], found
     watched = {r["column_name"] for r in rows if r["model"] == "odd_tables__wide"}
     assert len(watched) == 151
+
+
+def test_tables_without_a_file_are_not_gone_when_others_are_watched(
+    new_project: NewProject,
+) -> None:
+    project = new_project()
+    spark = project.spark
+    spark.sql("create database watched_tables")
+    try:
+        for name in ("one", "two"):
+            spark.sql(f"create table watched_tables.{name} using parquet as select 1 as x")
+        for name in ("one", "two", "one"):
+            compiled = compile_tables(project.root, [f"watched_tables.{name}"], spark)
+            project.attempt(compiled=compiled)
+        valid = {r["model"] for r in project.rows("dq_models") if r["valid_to"] is None}
+        assert valid == {"watched_tables__one", "watched_tables__two"}
+    finally:
+        spark.sql("drop database watched_tables cascade")

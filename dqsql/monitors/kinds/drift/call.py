@@ -78,7 +78,10 @@ def _column_and_measure(
     words = [g.name for g in given]
     if len(words) == 1 and words[0].lower() in MEASURES and column is not None:
         return column, words[0].lower()
-    if len(words) == 1 and (column is None or words[0].lower() == column.lower()):
+    if len(words) == 1 and words[0].lower() == (column or "").lower():
+        return words[0], default
+    # The name of a measure alone says nothing of a column.
+    if len(words) == 1 and column is None and words[0].lower() not in MEASURES:
         return words[0], default
     if not words and column:
         return column, default
