@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.sqlglot_build import use_source
 
 if TYPE_CHECKING:
+    from dqsql.errors import CheckFailedError, DqsqlError
     from dqsql.runner.api import compile_project, run
     from dqsql.runner.backtest import backtest
     from dqsql.runner.explain import explain
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from dqsql.runner.stream import stream, stream_checker
 
 __all__ = [
+    "CheckFailedError",
+    "DqsqlError",
     "acknowledge",
     "assign",
     "backtest",
@@ -57,6 +60,7 @@ __all__ = [
 use_source()
 
 _MODULES = {
+    **dict.fromkeys(("CheckFailedError", "DqsqlError"), "dqsql.errors"),
     **dict.fromkeys(
         ("acknowledge", "assign", "open_findings", "reopen", "resolve", "unmute"),
         "dqsql.runner.finding",

@@ -17,7 +17,11 @@ SETTING = "monitors"
 # Of wider models only so many columns are watched, and fewer together by `@novelty`.
 MAX_COLUMNS, MAX_NOVELTY = 150, 40
 # Names of columns that may be keys: of others, values would be counted for nothing.
-_KEY = re.compile(r"(?:^|_)(?:id|key|uuid|guid|code|no|nr|number)$", re.IGNORECASE)
+_KEY = re.compile(
+    r"(?:^|_)(?i:id|key|uuid|guid|code|no|nr|number)$"
+    # orderId, CustomerID and InvoiceNo, and neither paid nor casino
+    r"|[a-z](?:Id|ID|Key|Uuid|UUID|Guid|GUID|Code|No|Nr|Number)$"
+)
 _UNFIT = ("array", "map", "struct", "binary", "variant", "interval")
 
 

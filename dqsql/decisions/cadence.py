@@ -73,8 +73,13 @@ class Cadence:
         return self.places is None or (moment.weekday(), moment.time()) in self.places
 
     def between(self, first: dt.datetime, last: dt.datetime) -> list[dt.datetime]:
-        """The places at which a batch is expected after `first` and before `last`."""
-        return [m for m in self._steps(first, last) if self.expects(m)]
+        """The places at which a batch is expected after `first` and before `last`.
+
+        Without the last of them where `last` is so near that it is that batch.
+        """
+        found = [m for m in self._steps(first, last) if self.expects(m)]
+        near = _SAME_DAY if self.months else (self.step or dt.timedelta()) / 2
+        return found[:-1] if found and last - found[-1] < near else found
 
     def next_after(self, moment: dt.datetime) -> dt.datetime:
         """The next place at which a batch is expected."""
@@ -312,7 +317,7 @@ def lateness(
     end = rhythm.after(upcoming)
     if grace is None:
         step = end - upcoming
-        usual = sorted(delays)[len(delays) // 2] if delays else step / 2
+        usual = sorted(delays)[len(delays) // 2] if delays else step / 4
         grace = max(2 * usual, dt.timedelta()) + step / 2
     due = end + grace
     behind = now - grace

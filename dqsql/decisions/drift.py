@@ -138,10 +138,12 @@ def categorical_drift(
 ) -> Drift:
     """The drift of categories, by any measure but `ks` and `wasserstein`.
 
-    A value that one of the two has not kept counts as none there; all values that were not kept are
-    one category. `told` is whether values may be shown. NaN where either has no values.
+    All values that were not kept are one category. Of a value that one of the two has not kept so
+    much is taken to be among them as the other has, and at most what would not have been kept.
+    `told` is whether values may be shown. NaN where either has no values.
     """
     p, q = align_counts(reference, new)
+    p, q = _with_unkept(p, reference, q), _with_unkept(q, new, p)
     if p.sum() <= 0 or q.sum() <= 0:
         return Drift(math.nan)
     names = [*dict.fromkeys([*reference.counts, *new.counts]), None]
@@ -150,6 +152,17 @@ def categorical_drift(
         value, p_value = chi_squared(p, q)
         return Drift(value, p_value, shifts)
     return Drift(_of_counts(measure, p, q), None, shifts)
+
+
+def _with_unkept(counts: FloatArray, state: CategoricalState, other: FloatArray) -> FloatArray:
+    """Counts, the last of which is that of others, with values taken from these: see above."""
+    if state.other <= 0 or not state.counts or other.sum() <= 0:
+        return counts
+    likely = other[:-1] * (counts.sum() / other.sum())
+    hidden = np.where(counts[:-1] == 0, np.minimum(likely, min(state.counts.values())), 0.0)
+    total = hidden.sum()
+    hidden *= min(1.0, state.other / total) if total > 0 else 1.0
+    return np.append(counts[:-1] + hidden, counts[-1] - hidden.sum())
 
 
 def pooled_categories(parts: Sequence[CategoricalState]) -> CategoricalState:

@@ -204,7 +204,7 @@ def _beside_dbt(
 
 
 def _hive_conf(root: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """Where dbt's session keeps its metastore and tables: the folder in which dbt runs."""
+    """Where a session keeps its metastore and tables: the project, or the folder dbt runs in."""
     conf = {_SESSION_CATALOG: "hive"}
     here = Path.cwd()
     home = root if (root / _METASTORE).exists() or not (here / _METASTORE).exists() else here
@@ -236,6 +236,9 @@ def _build(output: Section, name: str, profile: str, root: Path, *, others: bool
         conf.setdefault(_SESSION_CATALOG, "hive")
     elif catalog is not None:
         conf.setdefault(_DEFAULT_CATALOG, catalog)
+    if method == "session" and conf.get(_SESSION_CATALOG) == "hive":
+        # Else Spark keeps it in a folder of the machine that everybody shares.
+        conf = {**_hive_conf(root, conf), **conf}
     ansi = output.read("ansi", as_bool)
     if ansi is None:
         ansi = conf.get(_ANSI, "false").lower() == "true"

@@ -403,7 +403,7 @@ class RunResult:
     def summary(self) -> str:
         """What the run did, in a few words."""
         counts = Counter(r.status for r in self.results)
-        broken = sum(m.error is not None for m in self.models)
+        broken = sum(m.error is not None and not m.batches for m in self.models)
         parts = [
             plural(len(self.models), "model"),
             plural(sum(len(m.batches) for m in self.models), "batch"),

@@ -66,7 +66,10 @@ def odcs_document(
 
 
 def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> _Json:
-    names = plan.model.columns or tuple(columns)
+    checked = (c.column for c in plan.declared if c.column is not None)
+    # A SELECT of * has the columns of the last run, and those that checks are about.
+    open_names = {name.lower(): name for name in (*columns, *checked)}
+    names = plan.model.columns or tuple(open_names.values())
     types = {name.lower(): kind for name, kind in columns.items()}
     properties = {name.lower(): _property(name, types.get(name.lower())) for name in names}
     made: _Json = {"name": plan.model.name, "physicalType": "table", "properties": []}

@@ -141,7 +141,9 @@ def _plan(project: Project, checks: Sequence[str], batch_by: str | None) -> Plan
     for annotation in annotations:
         _refuse_learning(annotation)
         _refuse_settings(annotation, batch_by)
-    plan = compile_model(replace(model, annotations=annotations), project, catalog)
+    # It is compared with other relations, also with a view that is called as it is.
+    others = replace(project, models=())
+    plan = compile_model(replace(model, annotations=annotations), others, catalog)
     if plan.rejected:
         raise error_of(plan.rejected)
     for monitor in plan.monitors:
@@ -163,6 +165,8 @@ def _refuse_learning(annotation: Annotation) -> None:
     """
     name = _WORD.match(annotation.expression)
     kind = None if name is None else find(name.group().lower())
+    if kind is not None and kind.spec.name == "schema":
+        raise _no_history("@schema", annotation.span)
     if kind is None or kind.reach is None or kind.spec.compared or not kind.spec.about_column:
         return
     if "'" not in annotation.expression:

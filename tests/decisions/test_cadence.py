@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 from collections.abc import Sequence
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -187,3 +188,17 @@ def test_an_hour_that_clocks_leave_out_is_not_missing() -> None:
     weeks = [begun + d * DAY for d in range(16)]
     daily = gap_before(weeks, begun + 17 * DAY, 0.01, zones=["Africa/Cairo"])
     assert daily is not None and daily.words == "2024-04-26"
+
+
+@pytest.mark.parametrize(
+    ("word", "times"),
+    [
+        ("daily", [START + n * DAY + dt.timedelta(minutes=7 * n % 15) for n in range(20)]),
+        ("weekly", [START, START + 7 * DAY, START + 15 * DAY, START + 21 * DAY]),
+        ("monthly", [dt.datetime(2024, m, d) for m, d in ((1, 1), (2, 1), (3, 1), (4, 3), (5, 2))]),
+    ],
+)
+def test_what_comes_a_little_later_is_not_missing(word: str, times: list[dt.datetime]) -> None:
+    rhythm = read_cadence(word)
+    assert [rhythm.between(a, b) for a, b in pairwise(times)] == [[]] * (len(times) - 1)
+    assert len(rhythm.between(times[0], rhythm.after(rhythm.after(times[0])))) == 1

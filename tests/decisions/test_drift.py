@@ -241,3 +241,25 @@ def test_weights_that_do_not_add_up_to_one_are_no_drift() -> None:
     for measure in ("js", "kl", "psi", "ks", "wasserstein"):
         value = numeric_drift(measure, old, new).value
         assert value == pytest.approx(0.0, abs=1e-3)
+
+
+def kept(counts: np.ndarray, most: int = 200) -> CategoricalState:
+    """What is stored of a column: its most frequent values."""
+    order = np.argsort(-counts, kind="stable")[:most]
+    values = {f"v{i}": float(counts[i]) for i in order if counts[i]}
+    return CategoricalState(values, float(counts.sum()) - sum(values.values()))
+
+
+@pytest.mark.parametrize("categories", [150, 300, 1_000])
+def test_samples_of_many_categories_do_not_differ(categories: int) -> None:
+    """Of each a part is kept, and not the same one; that says nothing of the rest."""
+    rng = np.random.default_rng(categories)
+    even = np.full(categories, 1 / categories)
+    then, now = (kept(rng.multinomial(10_000, even)) for _ in range(2))
+    for measure, most in (("psi", 0.2), ("js", 0.03)):
+        assert categorical_drift(measure, then, now).value < most
+    # A value that was not there takes a tenth of all rows.
+    counts = rng.multinomial(9_000, even)
+    new = categorical_drift("psi", then, kept(np.append(counts, 1_000)))
+    assert new.value > 0.2
+    assert new.shifts[0].endswith("-> 10%")

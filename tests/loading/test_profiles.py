@@ -62,6 +62,9 @@ def test_another_time_zone_is_not_overridden_without_a_word(write: Write, zone: 
 
 
 def test_tables_live_in_a_catalog_where_their_format_is_named(write: Write) -> None:
+    found = target_of(write, "catalog: hive, table_format: delta").spark_conf
+    assert "/project/metastore_db" in found["spark.hadoop.javax.jdo.option.ConnectionURL"]
+    assert found["spark.sql.warehouse.dir"].endswith("/project/spark-warehouse")
     for catalog in ("catalog: hive", "spark_conf: {spark.sql.catalog.x: y}"):
         assert str(target_of(write, catalog).warehouse).endswith("/project/warehouse")
         assert target_of(write, f"{catalog}, table_format: iceberg").warehouse is None

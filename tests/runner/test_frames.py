@@ -154,6 +154,19 @@ def test_verdicts(frame: DataFrame) -> None:
     dqsql.check(frame, checks, severity="warn").raise_for_status()
 
 
+def test_a_view_called_as_the_frame_is_another_relation(spark: SparkSession) -> None:
+    spark.sql("select 1 as q union all select 2").createOrReplaceTempView("dataframe")
+    checks = ["@equal_row_count(dataframe)", "@references(id, dataframe, q)"]
+    found = dqsql.check(spark.range(4).toDF("id"), checks).results
+    spark.catalog.dropTempView("dataframe")
+    assert [r.status.value for r in found] == ["fail", "fail"]
+
+
+def test_what_only_compares_with_earlier_runs_is_refused(frame: DataFrame) -> None:
+    with pytest.raises(dqsql.DqsqlError, match="@schema is about earlier batches"):
+        dqsql.check(frame, ["@schema"])
+
+
 def test_batches_of_a_frame_and_rows_of_pandas(frame: DataFrame, spark: SparkSession) -> None:
     by_day = dqsql.check(frame, ["@not_null(id)"], batch_by="day", segment_by=["kind"])
     found = {(r.batch, r.segment): r.status.value for r in by_day.results}

@@ -237,11 +237,18 @@ def rules_of(monitor: Monitor) -> _Rules:
         text = str(found[0]) if found else None
         if text is not None:
             cadence.read_cadence(text)
-        grace = cadence.read_cadence(given["grace"]).step if "grace" in given else None
     except cadence.CadenceError as error:
         raise AnnotationError(
             f"@cadence takes {error}", span=monitor.span, hint="@cadence('daily')"
         ) from error
+    grace = None
+    if "grace" in given:
+        try:
+            grace = cadence.read_cadence(given["grace"]).step
+        except cadence.CadenceError as error:
+            message = f"grace is a time such as '2 hours', not {given['grace']!r}"
+            hint = "@cadence('daily') {grace: '2 hours'}"
+            raise AnnotationError(message, span=monitor.span, hint=hint) from error
     return _Rules(text, given.get("fpr"), given.get("min_history", 7), grace)
 
 
@@ -254,10 +261,11 @@ def _delays_of(
         return None
     step = rhythm.after(times[-1]) - times[-1]
     known = sorted(ledger.values(), key=lambda r: batch_order(r.batch))
+    # When a batch is complete the rhythm says: of a column of times nothing else does.
     checked = [
-        (plain_time(r.end), plain_time(r.checked_at))
+        (rhythm.after(start), plain_time(r.checked_at))
         for r in known
-        if r.end is not None and r.checked_at is not None
+        if r.checked_at is not None and (start := wall_time_of(r.batch)) is not None
     ]
     return cadence.live_delays(checked, step)
 

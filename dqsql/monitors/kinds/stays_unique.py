@@ -46,6 +46,13 @@ class UniqueDetector(MonitorByMonitor):
         if len(known) < need:
             return learning(monitor, batch, len(known), need, len(accepted) - len(known))
         now, was_key = _seen(history, key_of(metric), batch, known)
+        if not was_key:
+            # What has recurred is the new normal until it is over: so long that it may be learned.
+            recent = [
+                b for b in history.before(batch, window) if history.value(key_of(metric), b) >= 0
+            ]
+            again = _seen(history, key_of(metric), batch, recent[-need:])[1]
+            was_key, known = again, recent[-need:] if again else known
         broken = was_key and now > 0
         message = (
             f"{now:,.0f} rows repeat a value of {monitor.column}, which was unique in all of"

@@ -109,8 +109,9 @@ def _against(node: exp.Expr | None, span: Span) -> Against:
     text = str(node.this).strip()
     if text.lower() == _PREVIOUS:
         return Against(batches=1)
-    if found := _LAST.fullmatch(text):
-        return Against(batches=max(1, int(found.group(1))))
+    found = _LAST.fullmatch(text)
+    if found and int(found.group(1)) > 0:
+        return Against(batches=int(found.group(1)))
     if _LAST_OF_WHAT.fullmatch(text) or nearest(text.lower(), [_PREVIOUS]):
         raise CompileError(
             f"'{text}' is neither 'previous' nor a number of batches",

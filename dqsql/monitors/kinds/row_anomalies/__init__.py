@@ -178,7 +178,9 @@ class RowAnomalyDetector:
         accepted = self.context.history.before(batch)
         if len(accepted) < settings.min_history:
             return learning(monitor, batch, len(accepted), settings.min_history, 0)
+        # Of a batch that was far out, nothing is learned, unless that recurs.
         past = learned_from(accepted, settings)
+        past = self.context.history.usual(monitor.id, past, settings.window)
         self._sample(unit, [b for b in (*past, batch) if b not in unit.rows])
         there = [b for b in past if unit.rows[b].num_rows]
         number = sum(unit.rows[b].num_rows for b in there)
@@ -212,7 +214,13 @@ class RowAnomalyDetector:
             status = failed_status(monitor.severity)
             result = replace(result, status=status, message=_told(found, limit or 0.0))
         return with_details(
-            replace(result, observed=share, lower=0.0, upper=finite(limit)),
+            replace(
+                result,
+                observed=share,
+                lower=0.0,
+                upper=finite(limit),
+                score=share / limit if limit else None,
+            ),
             rows=found.rows,
             odd=found.odd,
             threshold=finite(detector.threshold),
@@ -399,7 +407,9 @@ def _columns(reasons: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]
 
 def _told(found: _Found, limit: float) -> str:
     share = found.odd / found.rows
-    names = ", ".join(list(found.columns)[:3])
+    # What has but a small part in it has nothing to do with it.
+    least = max(found.columns.values(), default=0.0) / 4
+    names = ", ".join([name for name, part in found.columns.items() if part >= least][:3])
     by = f", mostly by {names}" if names else ""
     kept = f"; the oddest {len(found.worst):,} are in dq_failures" if found.worst else ""
     return (
