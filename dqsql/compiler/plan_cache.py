@@ -59,7 +59,7 @@ class PlanCache:
             spec.watches.__module__.startswith(_OURS)
             for spec in monitor_specs().values()
         )
-        self._common = repr(
+        common = repr(
             (
                 _installation(),
                 sorted(monitor_specs()),
@@ -69,8 +69,11 @@ class PlanCache:
                 project.severity,
                 project.no_data,
                 project.settings,
+                project.sources,
             )
         )
+        # What is the same for all models is hashed once, however many there are.
+        self._common = _HASH(common.encode("utf-8", "surrogatepass")).digest()
 
     def plan(self, model: CheckModel, limit: int | None) -> CompiledModel | None:
         """What the model was compiled to, if it would be compiled to the same now.
@@ -139,7 +142,7 @@ class PlanCache:
         known, key = self._keys.get((id(model), limit), (None, b""))
         if known is None:
             text = repr(model)
-            parts = (self._common, text, limit, self._project.sources, *self._named(text))
+            parts = (self._common, text, limit, *self._named(text))
             key = _HASH(repr(parts).encode("utf-8", "surrogatepass")).digest()
             self._keys[id(model), limit] = model, key
         return key

@@ -15,7 +15,7 @@ from dqsql.errors import DqsqlError, IncomparableError, QueryError
 from dqsql.model.batches import batch_order
 from dqsql.model.metric_traits import NUMBERS_ONLY, TOO_LARGE_SUM
 from dqsql.model.plan import Bounds, Check, Metric, Plan
-from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, NoData, Severity
+from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, NoData, Scope, Severity
 from dqsql.model.results import CONSTRAINT, CheckOutcome, MetricValue, Result, Status
 from dqsql.model.types import type_of
 
@@ -39,7 +39,8 @@ class Observation:
     """A metric as a person reads it: its text, its value, and the rows that it was taken from.
 
     Where the metric counts rows that ought not to be, `counts` says what they have.
-    `text_column` is the column that it is about, where that holds texts.
+    `text_column` is the column that it is about, where that holds texts. `only` says which rows
+    were looked at, where these are others than those of the batch.
     """
 
     text: str
@@ -49,6 +50,7 @@ class Observation:
     rows: int | None = None
     counts: str | None = None
     text_column: str | None = None
+    only: str = ""
 
     @property
     def is_null(self) -> bool:
@@ -191,7 +193,13 @@ def _observation(value: MetricValue, metric: Metric, types: Mapping[str, str]) -
         value.sample_size,
         metric.counts,
         metric.column if is_text else None,
+        _only(metric),
     )
+
+
+def _only(metric: Metric) -> str:
+    where = "" if metric.where is None else f" where {metric.where}"
+    return f"{where} so far" if metric.scope is Scope.CUMULATIVE else where
 
 
 def error_result(check: Check, error: DqsqlError, batch: str) -> Result:
@@ -358,11 +366,12 @@ def _rows_seen(observation: Observation, expression: str) -> str | None:
     if value is None:
         return None
     if observation.name == "failing_rows":
-        of = "" if rows is None else f" of {rows:,}"
+        of = "" if rows is None or observation.only else f" of {rows:,}"
+        noun = "row" if value == 1 and not of else "rows"
         verb = "does" if value == 1 else "do"
-        return f"{number_text(value)}{of} rows {verb} not meet {expression}"
+        return f"{number_text(value)}{of} {noun}{observation.only} {verb} not meet {expression}"
     if observation.name == "passing_share":
-        return f"{number_text(100 * value)}% of rows meet {expression}"
+        return f"{number_text(100 * value)}% of rows{observation.only} meet {expression}"
     return None
 
 

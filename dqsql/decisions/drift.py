@@ -162,16 +162,31 @@ def _with_unkept(counts: FloatArray, state: CategoricalState, other: FloatArray)
     hidden = np.where(counts[:-1] == 0, np.minimum(likely, min(state.counts.values())), 0.0)
     total = hidden.sum()
     hidden *= min(1.0, state.other / total) if total > 0 else 1.0
-    return np.append(counts[:-1] + hidden, counts[-1] - hidden.sum())
+    return np.append(counts[:-1] + hidden, max(0.0, counts[-1] - hidden.sum()))
 
 
 def pooled_categories(parts: Sequence[CategoricalState]) -> CategoricalState:
-    """The categories of several batches together."""
+    """The categories of several batches together.
+
+    A value that some have not kept is taken to be among their others, as `categorical_drift` does.
+    """
     counts: dict[str, float] = {}
-    for part in parts:
+    totals: dict[str, float] = {}
+    sizes = [sum(part.counts.values()) + part.other for part in parts]
+    for part, size in zip(parts, sizes, strict=True):
         for name, count in part.counts.items():
             counts[name] = counts.get(name, 0.0) + count
-    return CategoricalState(counts, sum(p.other for p in parts))
+            totals[name] = totals.get(name, 0.0) + size
+    shares = {name: count / totals[name] for name, count in counts.items()}
+    rest = 0.0
+    for part, size in zip(parts, sizes, strict=True):
+        least = min(part.counts.values(), default=0.0) if part.other > 0 else 0.0
+        hidden = {n: min(s * size, least) for n, s in shares.items() if n not in part.counts}
+        scale = min(1.0, part.other / whole) if (whole := sum(hidden.values())) > 0 else 0.0
+        for name, count in hidden.items():
+            counts[name] += scale * count
+        rest += max(0.0, part.other - scale * whole)
+    return CategoricalState(counts, rest)
 
 
 # --- measures ----------------------------------------------------------------------------------

@@ -267,10 +267,10 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
     if parsing is None:
         return None
     header = _has_header(options)
-    encoding = options.get("encoding") or options.get("charset")
+    encoding = options.get("encoding") or options.get("charset") or _UTF_8
     try:
-        if encoding is None or encoding.lower() in _NAMES_OF_UTF_8:
-            encoding = _UTF_8 if _is_utf_8(file) else _ANY_BYTES
+        if not _is_in(encoding, file):
+            encoding = _ANY_BYTES
         with (
             pa.input_stream(str(file), compression="detect") as stream,
             pc.open_csv(
@@ -287,7 +287,7 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
         ):
             for _ in blocks:
                 pass
-    except (OSError, pa.ArrowException, UnicodeError, LookupError):
+    except (OSError, EOFError, pa.ArrowException, UnicodeError):
         # Spark says what is the matter with it, or takes it for something else.
         return None
     if not found:
@@ -297,18 +297,15 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
     return RaggedRows(count, first.expected_columns, first.actual_columns, number)
 
 
-_NAMES_OF_UTF_8 = ("utf-8", "utf8")
-
-
-def _is_utf_8(file: Path) -> bool:
-    """Whether all of a file is UTF-8; what is not may be of any of the old encodings."""
-    decoder = codecs.getincrementaldecoder(_UTF_8)()
-    with _opened(file) as stream:
-        try:
+def _is_in(encoding: str, file: Path) -> bool:
+    """Whether all of a file is in an encoding that Python knows; Java has names of its own."""
+    try:
+        decoder = codecs.getincrementaldecoder(encoding)()
+        with _opened(file) as stream:
             while block := stream.read(2**20):
                 decoder.decode(block)
-        except UnicodeDecodeError:
-            return False
+    except (UnicodeDecodeError, LookupError):
+        return False
     return True
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 
 Row = dict[str, Any]
+_RUNS_VERSION = re.compile(rf'"{RUNS.name}": ?(\d+)')
 # By model and batch.
 Ledgers = Mapping[str, Mapping[str, BatchRecord]]
 
@@ -329,9 +330,16 @@ def _older_tables(store: Store) -> Iterator[str]:
 def expected_versions(store: Store) -> Mapping[str, int]:
     """The versions of the tables when the newest run ended; empty before the first."""
     runs = store.select(RUNS, ("versions",))
-    known = [json.loads(r["versions"]) for r in runs if r["versions"] is not None]
+    known = (r["versions"] for r in runs if r["versions"] is not None)
     # Not by the clock, which may go backwards: each run adds to dq_runs.
-    return max(known, key=lambda v: v.get(RUNS.name, -1), default={})
+    newest = max(known, key=_version_of_runs, default="{}")
+    return {str(name): int(version) for name, version in json.loads(newest).items()}
+
+
+def _version_of_runs(versions: str) -> int:
+    """That of dq_runs in a JSON of many tables, which takes long to read whole."""
+    found = _RUNS_VERSION.search(versions)
+    return -1 if found is None else int(found[1])
 
 
 def versions_after(store: Store, models: Iterable[str]) -> dict[str, int]:

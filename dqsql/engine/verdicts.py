@@ -225,5 +225,5 @@ class StoredVerdicts:
 
 def checked_batches(store: Store, model: str) -> list[str]:
     """The batches of a model that were checked, oldest first."""
-    names = (r["batch"] for r in store.rows(BATCHES) if r["model"] == model)
-    return sorted(names, key=batch_order)
+    rows = store.select(BATCHES, ("batch",), {"model": [model]})
+    return sorted((row["batch"] for row in rows), key=batch_order)

@@ -238,7 +238,8 @@ def _build(output: Section, name: str, profile: str, root: Path, *, others: bool
         conf.setdefault(_DEFAULT_CATALOG, catalog)
     if method == "session" and conf.get(_SESSION_CATALOG) == "hive":
         # Else Spark keeps it in a folder of the machine that everybody shares.
-        conf = {**_hive_conf(root, conf), **conf}
+        own = _hive_conf(root, conf)
+        conf = {**own, **conf} if _DERBY_URL in own else conf
     ansi = output.read("ansi", as_bool)
     if ansi is None:
         ansi = conf.get(_ANSI, "false").lower() == "true"

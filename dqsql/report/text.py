@@ -16,6 +16,8 @@ def printable(text: str) -> str:
     Batch names, messages and file contents come from data: an escape sequence in them must not
     reach the terminal, and a line break must not tear a line apart.
     """
+    if text.isascii() and text.isprintable():
+        return text
     flat = " ".join(text.split()) if "\n" in text or "\r" in text else text.replace("\t", " ")
     return "".join("?" if _is_control(c) else c for c in flat)
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
@@ -47,12 +49,10 @@ class UniqueDetector(MonitorByMonitor):
             return learning(monitor, batch, len(known), need, len(accepted) - len(known))
         now, was_key = _seen(history, key_of(metric), batch, known)
         if not was_key:
-            # What has recurred is the new normal until it is over: so long that it may be learned.
-            recent = [
-                b for b in history.before(batch, window) if history.value(key_of(metric), b) >= 0
-            ]
-            again = _seen(history, key_of(metric), batch, recent[-need:])[1]
-            was_key, known = again, recent[-need:] if again else known
+            # What has recurred is the new normal until it is over.
+            recent = _unique_of_late(history, key_of(metric), history.before(batch, window))
+            if len(recent) >= need:
+                was_key, known = True, recent
         broken = was_key and now > 0
         message = (
             f"{now:,.0f} rows repeat a value of {monitor.column}, which was unique in all of"
@@ -64,6 +64,18 @@ class UniqueDetector(MonitorByMonitor):
             found, **recompute.rests_on(history, known), series=recompute.shown_key(key_of(metric))
         )
         return replace(found, observed=_known(now), upper=0.0 if was_key else None)
+
+
+def _unique_of_late(history: History, key: MetricKey, past: Sequence[str]) -> list[str]:
+    """The newest batches without a repeated value; none where as many came between repeats before.
+
+    A column that has repeats now and then is no key after a few batches without.
+    """
+    known = [b for b in past if history.value(key, b) >= 0]
+    odd = np.flatnonzero(history.series(key, known) != 0)
+    between = np.diff(odd).max(initial=0)
+    newest = known[int(odd[-1]) + 1 :] if odd.size else known
+    return newest if len(newest) > 2 * between else []
 
 
 def _seen(history: History, key: MetricKey, batch: str, past: Sequence[str]) -> tuple[float, bool]:
