@@ -92,8 +92,12 @@ def _with_margin(candidate: Suggestion, outcome: Outcome) -> Suggestion:
     fitted = _fitted(candidate, outcome) if len(outcome.values) >= _MIN_BATCHES else None
     if fitted is None or fitted.envelope is None:
         return candidate
-    low = _widest(min, envelope.lower, fitted.envelope.lower)
-    high = _widest(max, envelope.upper, fitted.envelope.upper)
+    values = [v for v in outcome.values if v is not None]
+    low, high = envelope.lower, envelope.upper
+    if not _is_limit(min(values), values):
+        low = _widest(min, low, fitted.envelope.lower)
+    if not _is_limit(max(values), values):
+        high = _widest(max, high, fitted.envelope.upper)
     if (low, high) == (envelope.lower, envelope.upper):
         return candidate
     return replace(
@@ -101,6 +105,11 @@ def _with_margin(candidate: Suggestion, outcome: Outcome) -> Suggestion:
         comparison=comparison(low, high),
         envelope=replace(envelope, lower=low, upper=high),
     )
+
+
+def _is_limit(extreme: float, values: Sequence[float]) -> bool:
+    """Whether nothing is likely to lie beyond: several batches reach it, or it is that of shares."""
+    return values.count(extreme) > 1 or extreme in (0, 1, 100)
 
 
 def _widest(

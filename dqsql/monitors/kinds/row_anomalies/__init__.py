@@ -180,7 +180,8 @@ class RowAnomalyDetector:
             return learning(monitor, batch, len(accepted), settings.min_history, 0)
         # Of a batch that was far out, nothing is learned, unless that recurs.
         past = learned_from(accepted, settings)
-        past = self.context.history.usual(monitor.id, past, settings.window)
+        usual = self.context.history.usual(monitor.id, past, settings.window)
+        past = usual if len(usual) >= settings.min_history else past
         self._sample(unit, [b for b in (*past, batch) if b not in unit.rows])
         there = [b for b in past if unit.rows[b].num_rows]
         number = sum(unit.rows[b].num_rows for b in there)
