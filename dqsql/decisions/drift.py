@@ -156,7 +156,9 @@ def categorical_drift(
 
 def _with_unkept(counts: FloatArray, state: CategoricalState, other: FloatArray) -> FloatArray:
     """Counts, the last of which is that of others, with values taken from these: see above."""
-    if state.other <= 0 or not state.counts or other.sum() <= 0:
+    shared = (counts[:-1] > 0) & (other[:-1] > 0)
+    # Where no value is in both, all of them may well be others.
+    if state.other <= 0 or not shared.any() or other.sum() <= 0:
         return counts
     likely = other[:-1] * (counts.sum() / other.sum())
     hidden = np.where(counts[:-1] == 0, np.minimum(likely, min(state.counts.values())), 0.0)

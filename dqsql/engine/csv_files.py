@@ -17,6 +17,7 @@ import bz2
 import codecs
 import csv
 import gzip
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -287,7 +288,7 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
         ):
             for _ in blocks:
                 pass
-    except (OSError, EOFError, pa.ArrowException, UnicodeError):
+    except (OSError, EOFError, zlib.error, pa.ArrowException, UnicodeError):
         # Spark says what is the matter with it, or takes it for something else.
         return None
     if not found:

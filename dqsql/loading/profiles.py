@@ -208,7 +208,8 @@ def _hive_conf(root: Path, given: Mapping[str, str]) -> dict[str, str]:
     conf = {_SESSION_CATALOG: "hive"}
     here = Path.cwd()
     home = root if (root / _METASTORE).exists() or not (here / _METASTORE).exists() else here
-    folders = (os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR"))
+    folders = [os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR")]
+    folders += [f"{home_of_spark}/conf"] if (home_of_spark := os.environ.get("SPARK_HOME")) else []
     has_site = any(folder and (Path(folder) / "hive-site.xml").is_file() for folder in folders)
     names = ("javax.jdo.option.ConnectionURL", "metastore.uris")
     elsewhere = any(key.endswith(names) for key in given)

@@ -97,7 +97,8 @@ def _with_margin(candidate: Suggestion, outcome: Outcome) -> Suggestion:
     if not _is_limit(min(values), values):
         low = _widest(min, low, fitted.envelope.lower)
     if not _is_limit(max(values), values):
-        high = _widest(max, high, fitted.envelope.upper)
+        above = _widest(max, high, fitted.envelope.upper)
+        high = 0.0 if high is not None and high <= 0 and above is not None and above > 0 else above
     if (low, high) == (envelope.lower, envelope.upper):
         return candidate
     return replace(
@@ -108,7 +109,7 @@ def _with_margin(candidate: Suggestion, outcome: Outcome) -> Suggestion:
 
 
 def _is_limit(extreme: float, values: Sequence[float]) -> bool:
-    """Whether nothing is likely to lie beyond: several batches reach it, or it is that of shares."""
+    """Whether nothing is likely to lie beyond: several batches reach it, or shares end there."""
     return values.count(extreme) > 1 or extreme in (0, 1, 100)
 
 
