@@ -147,10 +147,10 @@ def test_an_unwritable_target_stops_before_the_run(
 def test_a_broken_project_is_a_block_with_the_place(
     dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
 ) -> None:
-    (project / "checks" / "broken.sql").write_text("select a -- @\nfrom t where (\n")
+    (project / "checks" / "broken.yml").write_text("sources: [{name: a, tables: [b]}]\n")
     result = dqsql("run")
     assert result.exit_code == 2
-    assert "checks/broken.sql:" in result.stderr
+    assert "checks/broken.yml:" in result.stderr
     assert "Traceback" not in result.output
     assert not (project / "target").exists()
 

@@ -210,7 +210,7 @@ def test_a_given_pattern_is_a_check(make_project: MakeProject, spark: SparkSessi
     verdicts = {r.check_id: (r.status.value, r.observed) for r in model.results}
     assert verdicts == {
         "codes.code.pattern_lt_letter_gt_3_lt_digit_gt": ("fail", 0.75),
-        "codes.path.pattern_lt_letter_gt_lt_gt_it_s": ("pass", 1.0),
+        "codes.path.pattern_lt_letter_gt_lt_gt_it_s_where_code_ne_x": ("pass", 1.0),
         "codes.expect_pattern_path_lt_all_gt": ("pass", 1.0),
     }
 

@@ -7,7 +7,7 @@ import pytest
 from dqsql.compiler import scan
 from dqsql.engine import execution
 from dqsql.engine.small import Scale
-from dqsql.runner import project_run
+from dqsql.runner import changes
 
 from .conftest import NewProject
 
@@ -36,7 +36,7 @@ def test_what_is_found_does_not_depend_on_the_size(
 ) -> None:
     found = []
     for scale in Scale:
-        monkeypatch.setattr(project_run, "scale_of", lambda _, scale=scale: scale)
+        monkeypatch.setattr(changes, "scale_of", lambda _, scale=scale: scale)
         project = new_project(MODEL, DATA, name=scale.value)
         project.data("select id as k from range(150)", "u")
         result = project.run(threads=threads)

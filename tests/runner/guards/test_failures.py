@@ -42,7 +42,7 @@ def test_failing_rows_are_sampled_and_replaced(make_shop: MakeShop) -> None:
         ("2024-01-01", "id.unique"): [1, 1],
         ("2024-01-01", "price.not_null"): [1],
         ("2024-01-01", "price.positive"): [1],
-        ("2024-01-01", "shop.accepted_values_a_b"): [2],
+        ("2024-01-01", "shop.accepted_values_a_b_where_price_gt_5"): [2],
         ("2024-01-02", "price.not_null"): [2],
     }
     # Nulls are written, private columns are not.
