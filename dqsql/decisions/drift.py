@@ -142,8 +142,11 @@ def categorical_drift(
     much is taken to be among them as the other has, and at most what would not have been kept.
     `told` is whether values may be shown. NaN where either has no values.
     """
+    # Where no value is in both, all of them may well be others.
+    if reference.counts.keys() & new.counts.keys():
+        shares = [_shares(state.counts, _size(state)) for state in (reference, new)]
+        reference, new = _with_unkept(reference, shares[1]), _with_unkept(new, shares[0])
     p, q = align_counts(reference, new)
-    p, q = _with_unkept(p, reference, q), _with_unkept(q, new, p)
     if p.sum() <= 0 or q.sum() <= 0:
         return Drift(math.nan)
     names = [*dict.fromkeys([*reference.counts, *new.counts]), None]
@@ -154,17 +157,27 @@ def categorical_drift(
     return Drift(_of_counts(measure, p, q), None, shifts)
 
 
-def _with_unkept(counts: FloatArray, state: CategoricalState, other: FloatArray) -> FloatArray:
-    """Counts, the last of which is that of others, with values taken from these: see above."""
-    shared = (counts[:-1] > 0) & (other[:-1] > 0)
-    # Where no value is in both, all of them may well be others.
-    if state.other <= 0 or not shared.any() or other.sum() <= 0:
-        return counts
-    likely = other[:-1] * (counts.sum() / other.sum())
-    hidden = np.where(counts[:-1] == 0, np.minimum(likely, min(state.counts.values())), 0.0)
-    total = hidden.sum()
-    hidden *= min(1.0, state.other / total) if total > 0 else 1.0
-    return np.append(counts[:-1] + hidden, max(0.0, counts[-1] - hidden.sum()))
+def _shares(counts: Mapping[str, float], size: float) -> dict[str, float]:
+    return {name: count / size for name, count in counts.items()} if size > 0 else {}
+
+
+def _size(state: CategoricalState) -> float:
+    return sum(state.counts.values()) + state.other
+
+
+def _with_unkept(state: CategoricalState, shares: Mapping[str, float]) -> CategoricalState:
+    """A state with values that it has not kept, taken from its others: as frequent as elsewhere.
+
+    And at most as frequent as the rarest that it has kept. `shares` are those of all rows.
+    """
+    if state.other <= 0:
+        return state
+    size, most = _size(state), min(state.counts.values(), default=0.0)
+    hidden = {n: min(s * size, most) for n, s in shares.items() if n not in state.counts}
+    total = sum(hidden.values())
+    scale = min(1.0, state.other / total) if total > 0 else 0.0
+    found = {name: scale * count for name, count in hidden.items()}
+    return CategoricalState({**state.counts, **found}, max(0.0, state.other - scale * total))
 
 
 def pooled_categories(parts: Sequence[CategoricalState]) -> CategoricalState:
@@ -172,23 +185,16 @@ def pooled_categories(parts: Sequence[CategoricalState]) -> CategoricalState:
 
     A value that some have not kept is taken to be among their others, as `categorical_drift` does.
     """
-    counts: dict[str, float] = {}
-    totals: dict[str, float] = {}
-    sizes = [sum(part.counts.values()) + part.other for part in parts]
-    for part, size in zip(parts, sizes, strict=True):
+    kept: dict[str, float] = {}
+    rows: dict[str, float] = {}
+    for part in parts:
         for name, count in part.counts.items():
-            counts[name] = counts.get(name, 0.0) + count
-            totals[name] = totals.get(name, 0.0) + size
-    shares = {name: count / totals[name] for name, count in counts.items()}
-    rest = 0.0
-    for part, size in zip(parts, sizes, strict=True):
-        least = min(part.counts.values(), default=0.0) if part.other > 0 else 0.0
-        hidden = {n: min(s * size, least) for n, s in shares.items() if n not in part.counts}
-        scale = min(1.0, part.other / whole) if (whole := sum(hidden.values())) > 0 else 0.0
-        for name, count in hidden.items():
-            counts[name] += scale * count
-        rest += max(0.0, part.other - scale * whole)
-    return CategoricalState(counts, rest)
+            kept[name] = kept.get(name, 0.0) + count
+            rows[name] = rows.get(name, 0.0) + _size(part)
+    shares = {name: count / rows[name] for name, count in kept.items() if rows[name] > 0}
+    whole = [_with_unkept(part, shares) for part in parts]
+    counts = {name: sum(part.counts.get(name, 0.0) for part in whole) for name in kept}
+    return CategoricalState(counts, sum(part.other for part in whole))
 
 
 # --- measures ----------------------------------------------------------------------------------

@@ -51,13 +51,18 @@ def standing(
     was one that was accepted in spite of its failures and has none now: should it fail again, that
     is another failure. `failing` gives those of some batches whose verdicts have a finding.
     """
-    again = {b: r for b, r in reviews.items() if _is_older(r, ledger.get(b))}
-    as_reviewed = [b for b, r in again.items() if ledger[b].status is REVIEWED[r["verdict"]]]
-    accepted = [b for b in as_reviewed if again[b]["verdict"] == "accept"]
     # Of what could not be computed nobody knows whether it was repaired.
-    whole = (b for b in again if not ledger[b].uncomputed)
-    spent = {b for b in whole if ledger[b].status is not BatchStatus.INCOMPLETE}
-    spent -= {*as_reviewed} - ({*accepted} - {*failing(accepted)})
+    again = {
+        batch: REVIEWED[row["verdict"]]
+        for batch, row in reviews.items()
+        if _is_older(row, record := ledger.get(batch))
+        and record is not None
+        and record.status is not BatchStatus.INCOMPLETE
+        and not record.uncomputed
+    }
+    changed = {b for b, made in again.items() if ledger[b].status is not made}
+    accepted = [b for b in again.keys() - changed if again[b] is BatchStatus.ACCEPTED]
+    spent = changed | ({*accepted} - {*failing(accepted)})
     return {batch: row for batch, row in reviews.items() if batch not in spent}
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import DqsqlError
@@ -131,21 +132,21 @@ class Journal:
             if rows:
                 writes.append(partial(self.store.replace_partition, table, rows))
         # First: what comes in the place of verdicts must not be there before these are kept.
-        for work in works:
-            self._keep_replaced(work)
+        self._keep_replaced([row for work in works for row in work.replaced])
         self._do(writes)
         self.store.replace_partition(
             tables.BATCHES, [row for w in works for row in self._vouched(w)]
         )
 
-    def _keep_replaced(self, work: Work) -> None:
+    def _keep_replaced(self, replaced: Sequence[Mapping[str, Any]]) -> None:
         """Keep the verdicts that are replaced, but for those that a killed run has kept already."""
-        table, key = tables.RESULT_HISTORY, tables.RESULT_HISTORY.keys
-        if not work.replaced:
+        if not replaced:
             return
-        where = {"model": [work.model], "batch": sorted({row["batch"] for row in work.replaced})}
-        kept = {tuple(row[name] for name in key) for row in self.store.select(table, key, where)}
-        rows = [row for row in work.replaced if tuple(row[name] for name in key) not in kept]
+        table = tables.RESULT_HISTORY
+        where = {name: sorted({row[name] for row in replaced}) for name in ("model", "batch")}
+        key = itemgetter(*table.keys)
+        kept = {key(row) for row in self.store.select(table, table.keys, where)}
+        rows = [row for row in replaced if key(row) not in kept]
         if rows:
             self.store.append(table, rows)
 

@@ -80,8 +80,11 @@ def gone_models(
     store: Store, ledgers: Ledgers, existing: Collection[str], project: str
 ) -> list[str]:
     """The models that are described as there, that the project has checked, and that it lacks."""
+    others = {model for model, ledger in ledgers.items() if ledger}.difference(existing)
+    if not others:
+        return []
     described = {row["model"] for row in store.rows(MODELS) if row["valid_to"] is None}
-    found = _checked_by(store, ledgers, described.difference(existing))
+    found = _checked_by(store, ledgers, others & described)
     return sorted(model for model, by in found.items() if by == project)
 
 

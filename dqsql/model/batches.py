@@ -24,6 +24,11 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+(E-?[0-9]{1,3})?)?")
 # How long a batch is, by the unit that `batch_by` cuts off at.
 _UNIT = re.compile(r"\b(?:date_trunc\(\s*'(\w+)'|trunc\([^)]*'(\w+)'\s*\))", re.IGNORECASE)
 UNIT_SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+_UNIT_OF_NAME = {
+    "day": re.compile(r"\d{4}-\d{2}-\d{2}"),
+    "week": re.compile(r"\d{4}-W\d{2}"),
+    "month": re.compile(r"\d{4}-\d{2}"),
+}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
@@ -89,8 +94,7 @@ def time_of(batch: str) -> dt.datetime | None:
 
 
 def _is_month(batch: str) -> bool:
-    month = _YEAR_OR_MONTH.fullmatch(batch)
-    return month is not None and month[2] is not None
+    return _UNIT_OF_NAME["month"].fullmatch(batch) is not None
 
 
 def as_known(text: str, known: Collection[str]) -> str:
@@ -197,8 +201,7 @@ def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, d
     found = _UNIT.search(batch_by or "")
     unit = (found.group(1) or found.group(2)).lower() if found else None
     if unit is None:
-        names = {"day": r"\d{4}-\d{2}-\d{2}", "week": r"\d{4}-W\d{2}", "month": r"\d{4}-\d{2}"}
-        unit = next((unit for unit, name in names.items() if re.fullmatch(name, batch)), None)
+        unit = next((u for u, name in _UNIT_OF_NAME.items() if name.fullmatch(batch)), None)
     start = start.replace(tzinfo=dt.UTC)
     try:
         return start, _after(start, unit)

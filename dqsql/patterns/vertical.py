@@ -291,8 +291,9 @@ def _segment(
     for mask, parts in alignment.values:
         text = "".join(part or "" for part in parts[begin:end])
         texts[text] = texts.get(text, 0) | mask
-        before = "".join(part or "" for part in parts[:begin])
-        joined |= text[:1] in ("+", "-") and before[-1:].isalnum()
+        if text[:1] in ("+", "-"):
+            before = "".join(part or "" for part in parts[:begin])
+            joined |= before[-1:].isalnum()
     # Rows that were dropped stay out of the count.
     sample = ColumnSample(alignment.rows.bit_count(), texts)
     share = fewest / sample.rows

@@ -159,13 +159,9 @@ def _due(
     if row["state"] == RESOLVED:
         if row["notified_at"] is None:
             waits = row["status"] == Status.FAIL.value and row["author"] == DQSQL
-            opened = waits and after is not None and after.opened(row)
-            untold = row["undelivered_at"] is not None or opened
-            return (
-                "opened"
-                if untold or (waits and completed.lack(row["model"], row["opened_at"]))
-                else None
-            )
+            by_run = after is not None and after.opened(row)
+            is_news = waits and (by_run or completed.lack(row["model"], row["opened_at"]))
+            return "opened" if is_news or row["undelivered_at"] is not None else None
         return "resolved" if row["resolution_notified_at"] is None else None
     if row["state"] == ACKNOWLEDGED or is_muted(row, now):
         return None

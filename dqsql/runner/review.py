@@ -198,8 +198,7 @@ class _Review:
             verdicts = newest_reviews(self.store.rows(REVIEWS)).get(self.model, {})
             # One that fails again since it was accepted waits for another review.
             waits = {b for b, r in ledger.items() if r["status"] == BatchStatus.FLAGGED.value}
-            accepted = [b for b, verdict in verdicts.items() if verdict == "accept"]
-            accepted = [b for b in accepted if b not in waits]
+            accepted = [b for b, v in verdicts.items() if v == "accept" and b not in waits]
             found = accepted_findings(
                 rows, accepted, author=self.author, reason=self.reason, now=now
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dqsql.suggestions.intervals import floor_to, round_down, round_up
@@ -93,12 +93,12 @@ def _with_margin(candidate: Suggestion, outcome: Outcome) -> Suggestion:
     if fitted is None or fitted.envelope is None:
         return candidate
     values = [v for v in outcome.values if v is not None]
-    low, high = envelope.lower, envelope.upper
-    if not _is_limit(min(values), values):
-        low = _widest(min, low, fitted.envelope.lower)
-    if not _is_limit(max(values), values):
-        above = _widest(max, high, fitted.envelope.upper)
-        high = 0.0 if high is not None and high <= 0 and above is not None and above > 0 else above
+    low, high, wider = envelope.lower, envelope.upper, fitted.envelope
+    if low is not None and wider.lower is not None and not _is_limit(min(values), values):
+        low = min(low, wider.lower)
+    if high is not None and wider.upper is not None and not _is_limit(max(values), values):
+        above = max(high, wider.upper)
+        high = min(above, 0.0) if high <= 0 else above
     if (low, high) == (envelope.lower, envelope.upper):
         return candidate
     return replace(
@@ -111,12 +111,6 @@ def _with_margin(candidate: Suggestion, outcome: Outcome) -> Suggestion:
 def _is_limit(extreme: float, values: Sequence[float]) -> bool:
     """Whether nothing is likely to lie beyond: several batches reach it, or shares end there."""
     return values.count(extreme) > 1 or extreme in (0, 1, 100)
-
-
-def _widest(
-    choose: Callable[[float, float], float], first: float | None, second: float | None
-) -> float | None:
-    return None if first is None or second is None else choose(first, second)
 
 
 def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:

@@ -56,19 +56,15 @@ def _left(compiled: CompileResult) -> list[str]:
     return [f"left to dbt: {t.name}: {t.reason}" for t in tests]
 
 
-def _shown(file: Path, root: Path) -> Path:
-    """The file as it is named in the project, or whole where `target_path` is elsewhere."""
-    return file.relative_to(root) if file.is_relative_to(root) else file
-
-
 def _record(compiled: CompileResult, plan: Plan, file: Path | None) -> dict[str, Any]:
+    from dqsql.loading.documents import relative_to
     from dqsql.report.manifest import columns_read
 
     queries = compiled.queries.get(plan.model.name, ())
     return {
         "model": plan.model.name,
         "path": plan.model.path,
-        "compiled_path": _shown(file, compiled.project.root) if file else None,
+        "compiled_path": relative_to(file, compiled.project.root) if file else None,
         "checks": len(plan.checks),
         "monitors": len(plan.monitors),
         "rejected": len(plan.rejected),
