@@ -14,13 +14,13 @@ import pickle
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sqlglot import exp
 
@@ -37,12 +37,16 @@ from dqsql.resources import (
 )
 from dqsql.version import VERSION
 
+T = TypeVar("T")
+
 _SWITCH = "DQSQL_PLAN_CACHE"
 _HASH = hashlib.sha256
 _HASH_BYTES = 32
 _OURS = "dqsql."
 _PLAN, _QUERIES = "plan", "queries"
 _MOST_FILES = 5_000
+_WORD = re.compile(r"\w+")
+_ESCAPED = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|.)")
 _VARIABLE = re.compile(r"\bvar\s*\(")
 _ENVIRONMENT = re.compile(r"\benv_var\s*\(\s*['\"](\w+)['\"]")
 
@@ -54,6 +58,11 @@ class PlanCache:
         self._project = project
         self._folder = cache_dir() / "plans"
         self._keys: dict[tuple[int, int | None], tuple[CheckModel, bytes]] = {}
+        self._models = _ByName((m.name, m) for m in project.models)
+        self._sources = _ByName((s.table, s) for s in project.sources)
+        self._of_relation: dict[Any, list[CheckModel]] = {}
+        for model in project.models:
+            self._of_relation.setdefault(model.relation, []).append(model)
         self._used = not is_switched_off(_SWITCH) and all(
             # What other packages bring may change without a new version.
             spec.watches.__module__.startswith(_OURS)
@@ -149,11 +158,33 @@ class PlanCache:
 
     def _named(self, text: str) -> Iterator[CheckModel]:
         """The models that the text of a model may name, or that are of the same relation."""
-        tables = {s.relation for s in self._project.sources if s.table in text}
-        mentioned = [m for m in self._project.models if m.name in text]
-        relations = (tables | {m.relation for m in mentioned}) - {None}
+        tables = {s.relation for s in self._sources.mentioned(text)}
+        mentioned = self._models.mentioned(text)
         yield from mentioned
-        yield from (m for m in self._project.models if m.relation in relations)
+        for relation in sorted((tables | {m.relation for m in mentioned}) - {None}, key=repr):
+            yield from self._of_relation.get(relation, ())
+
+
+class _ByName(Generic[T]):
+    """Things that a text may name, found by its words: there may be thousands of them."""
+
+    def __init__(self, things: Iterable[tuple[str, T]]) -> None:
+        self._by_word: dict[str, list[T]] = {}
+        self._others: list[tuple[str, T]] = []  # their names are not one word
+        for name, thing in things:
+            if _WORD.fullmatch(name):
+                self._by_word.setdefault(name, []).append(thing)
+            else:
+                self._others.append((name, thing))
+
+    def mentioned(self, text: str) -> list[T]:
+        """The things whose names the `repr` of something may contain, in one order for each."""
+        words = set(_WORD.findall(_ESCAPED.sub(" ", text)))
+        # Names of views have prefixes: dqsql__orders, dqsql_source__shop__orders.
+        prefixed = [word.split("__") for word in words if "__" in word]
+        words.update("__".join(parts[i:]) for parts in prefixed for i in range(1, len(parts)))
+        known = [self._by_word[word] for word in sorted(words & self._by_word.keys())]
+        return [t for some in known for t in some] + [t for n, t in self._others if n in text]
 
 
 def _read_by_macros(project: Project) -> object:

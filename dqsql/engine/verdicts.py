@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -31,8 +31,9 @@ class VerdictFinder:
     """Finds the row that a person named.
 
     `checks` are the rows of `dq_checks`. A check may be named by its id or, where that is unique,
-    by its name: of an adopted test of dbt that is what `dbt test` calls it. `declared` are the
-    checks that the project has now, whether or not a run has looked at them.
+    by its name: of an adopted test of dbt that is what `dbt test` calls it. `declared` gives the
+    checks that the project has now, whether or not a run has looked at them: they are asked for
+    only where no stored check has the name.
     """
 
     store: Store
@@ -40,7 +41,7 @@ class VerdictFinder:
     text: str
     batch: str | None
     segment: str | None
-    declared: Sequence[Declared] = ()
+    declared: Callable[[], Sequence[Declared]] = tuple
 
     def row(self) -> dict[str, Any]:
         """The row. Raises UsageError: there is none, or there are several."""
@@ -63,6 +64,10 @@ class VerdictFinder:
             )
         return max(found, key=_finding_rank)
 
+    @cached_property
+    def _declared(self) -> Sequence[Declared]:
+        return self.declared()
+
     def _models(self) -> dict[str, str]:
         return {r["check_id"]: r["model"] for r in self.checks}
 
@@ -80,7 +85,7 @@ class VerdictFinder:
         return sorted(ids) + sorted(warns if ids else ())
 
     def _unknown(self, text: str) -> UsageError:
-        now = {c.id: c.model for c in self.declared}
+        now = {c.id: c.model for c in self._declared}
         models = {**now, **self._models()}
         if text in models.values():
             known = sorted(i for i, model in models.items() if model == text)
@@ -92,13 +97,13 @@ class VerdictFinder:
         self._refuse_unjudged(text)
         hint = _near_of_model(text, models)
         if hint is None:
-            names = [*(r["check_name"] for r in self.checks), *(c.name for c in self.declared)]
+            names = [*(r["check_name"] for r in self.checks), *(c.name for c in self._declared)]
             hint = nearest(text, [*models, *names]) or "`dqsql ls` lists the checks"
         return UsageError(f"there is no check {text!r}", hint=hint)
 
     def _refuse_unjudged(self, text: str) -> None:
         """Refuse a check that exists and has no verdict. Raises UsageError."""
-        for check in self.declared:
+        for check in self._declared:
             if text in (check.id, check.name):
                 raise UsageError(
                     f"no run has evaluated the check {text!r} yet",

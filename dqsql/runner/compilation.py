@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -146,41 +147,26 @@ def compile_project(
     if change is not None:
         project = replace(project, models=tuple(map(change, project.models)))
     project = with_auto_monitors(project)
-    catalog = catalog_of(project)
+    compiler = _Compiler(project)
     methods = methods_of(project, state)
     select, exclude = texts_of(select), texts_of(exclude)
     select = selection(project, select, exclude, selector, by_default=default_selector)
     selected = select_models(project.models, select, exclude, methods=methods)
     missed = unmatched(project.models, (*select, *exclude), methods=methods)
-    chosen = [m for m in selected if is_checked(m) or m.name in project.broken]
-    budget: Mapping[str, int] = project.settings.get("scan_budget", {})
-    by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
-    limits = {name: limit.get("model") for name, limit in by_model.items()}
-    cache = PlanCache(project)
-    models = {m.name: m for m in _upstream_first(chosen, project)}
-    kept = {
-        name: _kept(model, project, catalog, limits[name], cache) for name, model in models.items()
-    }
-    plans = tuple(_with_errors(c.plan, project) for c in kept.values())
-    left = (*project.left_tests, *(t for c in kept.values() for t in c.left))
-
-    def written(plan: Plan) -> tuple[Query, ...]:
-        model, limit = models[plan.model.name], limits[plan.model.name]
-        found = cache.queries(model, limit)
-        if found is None:
-            found = compiled_queries(plan)
-            cache.keep_queries(model, limit, found)
-        return found
-
-    queries = _Queries({p.model.name: p for p in plans if not p.rejected}, written)
-    over_limit = over_budget(plans, queries, by_model, budget.get("total"))
+    chosen = [m for m in selected if compiler.can_compile(m)]
+    kept = [compiler.compiled(model) for model in _upstream_first(chosen, project)]
+    plans = tuple(_with_errors(c.plan, project) for c in kept)
+    left = (*project.left_tests, *(t for c in kept for t in c.left))
+    queries = _Queries({p.model.name: p for p in plans if not p.rejected}, compiler.queries)
+    budgets = {m.name: compiler.budget(m) for m in chosen}
+    over_limit = over_budget(plans, queries, budgets, compiler.total_budget.get("total"))
     by_id = {model.unique_id: model for model in project.models}
     derived = (
         warning
         for model in chosen
         for warning in derived_warnings(model, [by_id[d] for d in model.depends_on if d in by_id])
     )
-    warnings = (*project.warnings, *missed, *_suspicions(plans, catalog), *derived)
+    warnings = (*project.warnings, *missed, *_suspicions(plans, compiler.catalog), *derived)
     return CompileResult(
         project=replace(project, left_tests=left, warnings=warnings),
         plans=plans,
@@ -199,14 +185,11 @@ def recompiled(compiled: CompileResult, project: Project, names: Collection[str]
 
     Those that were not compiled are added.
     """
-    catalog = catalog_of(project)
-    budget: Mapping[str, int] = project.settings.get("scan_budget", {})
+    compiler = _Compiler(project)
     models = {m.name: m for m in project.models}
 
     def again(name: str) -> Plan:
-        model = models[name]
-        limit = model.config.extra.get("scan_budget", budget).get("model")
-        return _with_errors(_affordable(model, project, catalog, limit).plan, project)
+        return _with_errors(compiler.anew(models[name]).plan, project)
 
     known = {p.model.name: p for p in compiled.plans}
     plans = [again(n) if n in names else known[n] for n in dict.fromkeys((*known, *names))]
@@ -219,16 +202,80 @@ def recompiled(compiled: CompileResult, project: Project, names: Collection[str]
     )
 
 
-def _kept(
-    model: CheckModel, project: Project, catalog: Catalog, limit: int | None, cache: PlanCache
-) -> CompiledModel:
-    """A model compiled, by an earlier command if nothing has changed since."""
-    found = cache.plan(model, limit)
-    if found is None:
-        found = _affordable(model, project, catalog, limit)
-        cache.keep_plan(model, limit, found)
-        _collect_circles()
-    return found
+@_without_collector()
+def plan_of(project: Project, name: str) -> Plan | None:
+    """The plan of one model of a project that was loaded; None where it has none by that name."""
+    compiler = _Compiler(with_auto_monitors(project))
+    for model in compiler.project.models:
+        if model.name == name and model.config.enabled and compiler.can_compile(model):
+            return _with_errors(compiler.compiled(model).plan, compiler.project)
+    return None
+
+
+@dataclass(frozen=True)
+class _Compiler:
+    """Compiles models of a project, and keeps what they were compiled to."""
+
+    project: Project
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        return catalog_of(self.project)
+
+    @cached_property
+    def _cache(self) -> PlanCache:
+        return PlanCache(self.project)
+
+    @cached_property
+    def total_budget(self) -> Mapping[str, int]:
+        """The project's `scan_budget`."""
+        budget: Mapping[str, int] = self.project.settings.get("scan_budget", {})
+        return budget
+
+    def budget(self, model: CheckModel) -> Mapping[str, int]:
+        """The `scan_budget` of a model."""
+        budget: Mapping[str, int] = model.config.extra.get("scan_budget", self.total_budget)
+        return budget
+
+    def can_compile(self, model: CheckModel) -> bool:
+        """Whether something of the model is checked, or wrong."""
+        return is_checked(model) or model.name in self.project.broken
+
+    def compiled(self, model: CheckModel) -> CompiledModel:
+        """A model compiled, by an earlier command if nothing has changed since."""
+        limit = self.budget(model).get("model")
+        found = self._cache.plan(model, limit)
+        if found is None:
+            found = self.anew(model)
+            self._cache.keep_plan(model, limit, found)
+            _collect_circles()
+        return found
+
+    def anew(self, model: CheckModel) -> CompiledModel:
+        """A model compiled; of `monitors: auto` so much is left out that it keeps its budget."""
+        limit = self.budget(model).get("model")
+        compiled = compile_adopted(model, self.project, self.catalog)
+        features = features_of(model)
+        while limit is not None and features and not compiled.plan.rejected:
+            if sum(q.scans for q in compiled_queries(compiled.plan)) <= limit:
+                break
+            features = features[:-1]
+            compiled = compile_adopted(with_features(model, features), self.project, self.catalog)
+        return compiled
+
+    def queries(self, plan: Plan) -> tuple[Query, ...]:
+        """The statements that are shown of a plan."""
+        model = self._models[plan.model.name]
+        limit = self.budget(model).get("model")
+        found = self._cache.queries(model, limit)
+        if found is None:
+            found = compiled_queries(plan)
+            self._cache.keep_queries(model, limit, found)
+        return found
+
+    @cached_property
+    def _models(self) -> Mapping[str, CheckModel]:
+        return {m.name: m for m in self.project.models}
 
 
 def _collect_circles() -> None:
@@ -238,20 +285,6 @@ def _collect_circles() -> None:
     """
     if gc.get_count()[0] > _MANY_OBJECTS:
         gc.collect(0)
-
-
-def _affordable(
-    model: CheckModel, project: Project, catalog: Catalog, limit: int | None
-) -> CompiledModel:
-    """A model compiled; of `monitors: auto` so much is left out that it keeps its scan budget."""
-    compiled = compile_adopted(model, project, catalog)
-    features = features_of(model)
-    while limit is not None and features and not compiled.plan.rejected:
-        if sum(q.scans for q in compiled_queries(compiled.plan)) <= limit:
-            break
-        features = features[:-1]
-        compiled = compile_adopted(with_features(model, features), project, catalog)
-    return compiled
 
 
 def _suspicions(plans: Sequence[Plan], catalog: Catalog) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.decisions.lifecycle import heeded
 from dqsql.model.batches import batch_order
-from dqsql.model.plan import Plan
+from dqsql.model.plan import Declared, Plan
 from dqsql.model.results import CONSTRAINT, FINDINGS, BatchStatus, result_id
 from dqsql.model.tables import BATCHES, CHECKS, DISTRIBUTIONS, FAILURES, RESULTS
 from dqsql.model.tables import FINDINGS as FINDINGS_TABLE
@@ -21,7 +21,7 @@ from dqsql.model.wording import plural
 from dqsql.monitors.history import History
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, batches_of
 from dqsql.monitors.registry import recompute
-from dqsql.runner.compilation import Place, Where
+from dqsql.runner.compilation import Place, Where, plan_of
 from dqsql.runner.warehouse import Step, open_tables, silent
 
 if TYPE_CHECKING:
@@ -96,15 +96,19 @@ def explain(
     Raises:
         DqsqlError: the verdict does not exist, the project is wrong, or the tables cannot be read.
     """
-    compiled = Where(project_dir, **place).compile()
+    where = Where(project_dir, **place)
+    project = where.project()
     from dqsql.engine.verdicts import VerdictFinder
 
-    with open_tables(compiled.project, spark, step) as store:
+    with open_tables(project, spark, step) as store:
         step("Reading the verdict")
         checks = store.rows(CHECKS)
-        declared = [d for p in compiled.plans for d in p.declared]
+
+        def declared() -> list[Declared]:
+            return [d for p in where.compile().plans for d in p.declared]
+
         row = VerdictFinder(store, checks, result, batch, segment, declared).row()
-        return _explained(store, row, _declared(checks, row), compiled.plans)
+        return _explained(store, row, _declared(checks, row), plan_of(project, row["model"]))
 
 
 def _declared(checks: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -115,7 +119,7 @@ def _declared(checks: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Ma
 
 
 def _explained(
-    store: Store, row: Mapping[str, Any], declared: Mapping[str, Any], plans: Sequence[Plan]
+    store: Store, row: Mapping[str, Any], declared: Mapping[str, Any], plan: Plan | None
 ) -> Explanation:
     from dqsql.engine.history import stored_metrics
     from dqsql.engine.verdicts import checked_batches
@@ -124,7 +128,7 @@ def _explained(
     past = batches_of(details, checked_batches(store, row["model"]))
     history = History(past, partial(_profiles, store, row["model"]))
     history.add_metrics(stored_metrics(store, row["model"], [*past, row["batch"]]))
-    stored = StoredVerdict(row, details, history, past, _plan_of(plans, row))
+    stored = StoredVerdict(row, details, history, past, plan)
     again = recompute(stored)
     return Explanation(
         id=result_id(row["check_id"], row["batch"], row["segment"]),
@@ -220,10 +224,6 @@ def _note(again: Recomputed, details: Mapping[str, Any], past: Sequence[str]) ->
         were = plural(extent[2], "batch")
         return f"it was decided from {were}; stored by now: {len(past)}"
     return again.note
-
-
-def _plan_of(plans: Sequence[Plan], row: Mapping[str, Any]) -> Plan | None:
-    return next((p for p in plans if p.model.name == row["model"]), None)
 
 
 __all__ = ["Compared", "Explanation", "explain"]

@@ -217,3 +217,16 @@ def test_trees_of_any_depth_are_written_and_read() -> None:
     alone = pickle.loads(plan_cache._pickled(typed))
     assert (alone, alone.comments, alone.meta) == (typed, ["why"], {"part": True})
     assert alone.this.parent is alone
+
+
+NAMES = ("orders", "n_orders", "stg__orders", "t", "bestellungen-größe", "größe", "a b")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "\n{}", "\t{}\n", 'x."{}"', "`dqsql__{}`", "dqsql_source__shop__{}", "\x01{}", "'\\{}"],
+)
+def test_a_name_is_found_wherever_a_text_has_it(name: str, text: str) -> None:
+    found = plan_cache._ByName((n, n) for n in NAMES)
+    assert name in found.mentioned(repr(text.format(name)))
