@@ -1,4 +1,4 @@
-"""Locates what lies outside of projects: files shipped with dqsql, and its folder in the cache."""
+"""Files that are not a project's: those shipped with dqsql, its folder in the cache, data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 from os import PathLike
 from pathlib import Path
 from tempfile import NamedTemporaryFile, gettempdir
+from typing import BinaryIO, cast
 
 from dqsql.errors import LoadError
 
@@ -84,3 +85,14 @@ def is_switched_off(variable: str) -> bool:
 def expanded(path: str | PathLike[str]) -> Path:
     """A path with `~` as the user's home; `~somebody` whom nobody knows stays as it is."""
     return Path(os.path.expanduser(path))
+
+
+def unpacked(file: Path) -> BinaryIO:
+    """Open a file of this machine; a `.gz` or `.bz2` is unpacked while it is read."""
+    import bz2
+    import gzip
+
+    ending = file.suffix.lower()
+    if ending == ".gz":
+        return cast("BinaryIO", gzip.open(file))
+    return cast("BinaryIO", bz2.open(file)) if ending == ".bz2" else file.open("rb")

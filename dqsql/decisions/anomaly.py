@@ -35,6 +35,7 @@ from dqsql.decisions.strategies import (
     TooLittleHistoryError,
     Undecidable,
     parameter_names,
+    reach_of,
 )
 from dqsql.decisions.strategies_auto import Auto
 from dqsql.decisions.strategies_holt_winters import HoltWinters
@@ -362,16 +363,12 @@ def _learned_limits(
 
     return tuple(
         Limits(
-            min(moved(-_reach(low, spread)), expected - slack),
-            max(moved(_reach(high, spread)), expected + slack),
+            min(moved(-reach_of(low, spread)), expected - slack),
+            max(moved(reach_of(high, spread)), expected + slack),
             severity,
         )
         for low, high, severity in chosen.widths()
     )
-
-
-def _reach(width: float, spread: float) -> float:
-    return math.inf if math.isinf(width) else width * spread
 
 
 def _adjusted(limit: Limits, expected: float, settings: AnomalySettings) -> Limits:

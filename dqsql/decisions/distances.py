@@ -158,13 +158,15 @@ def js_divergence(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
 def kl_divergence(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
     """Return the Kullback-Leibler divergence KL(new || reference) in nats, >= 0 and finite.
 
-    Half a count is added to every category of both, so that neither a new nor a vanished value
-    makes it infinite. NaN if either has no mass.
+    Half a count is added to every category that either has, so that neither a new nor a vanished
+    value makes it infinite. NaN if either has no mass.
     """
     p, q = np.asarray(reference, dtype=float), np.asarray(new, dtype=float)
     if p.sum() <= 0 or q.sum() <= 0:
         return float("nan")
-    p, q = p + _SMOOTHING, q + _SMOOTHING
+    # What neither has would tell of the number of rows alone.
+    either = p + q > 0
+    p, q = p[either] + _SMOOTHING, q[either] + _SMOOTHING
     return max(0.0, _relative_entropy(q / q.sum(), p / p.sum()))
 
 

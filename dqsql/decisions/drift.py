@@ -209,12 +209,14 @@ def _of_counts(measure: str, p: FloatArray, q: FloatArray) -> float:
 def population_stability(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
     """Return the population stability index of two count vectors, >= 0; NaN without mass.
 
-    The sum of the two Kullback-Leibler divergences, with half a row in every category.
+    The sum of the two Kullback-Leibler divergences, with half a row in every category that either
+    has.
     """
     p, q = np.asarray(reference, dtype=float), np.asarray(new, dtype=float)
     if p.sum() <= 0 or q.sum() <= 0:
         return math.nan
-    p, q = p + _SMOOTHING, q + _SMOOTHING
+    either = p + q > 0
+    p, q = p[either] + _SMOOTHING, q[either] + _SMOOTHING
     p, q = p / p.sum(), q / q.sum()
     return max(0.0, float(((q - p) * np.log(q / p)).sum()))
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from dqsql.model.wording import first_of
 
 # What is believed before anything was seen: one batch in eleven lacks it, with the weight of 1.1.
@@ -16,6 +18,8 @@ _MIN_HISTORY = 7
 # A share of NaN that is most of the rows, and one that is few.
 _MOST, _FEW = 0.5, 0.1
 _NAMED = 5
+# Rows of a value that come together at most; how often their number is more than is taken for it.
+_MOST_BUNCHED, _DOUBT = 10.0, 0.01
 # By how much a sketch may count more values than there are.
 _SKETCH = 0.05
 
@@ -67,6 +71,7 @@ def absences(
 
 def lost_values(
     before: Sequence[Mapping[str, float]],
+    sizes: Sequence[float],
     now: Mapping[str, float],
     rows: float,
     fpr: float,
@@ -75,10 +80,12 @@ def lost_values(
     """Values that occurred in every batch before and do not in this one.
 
     A value must have been frequent enough that a batch of so many rows has it: by its least share
-    before, it would be missed by chance less often than `fpr`.
+    before, it would be missed by chance less often than `fpr`. Where values come in bunches, a part
+    of the rows is taken for independent: see `_bunching`.
 
     Args:
         before: shares of values in each batch before, in [0, 1].
+        sizes: how many values each of these batches had.
         now: those of this one.
         rows: its number of values.
         fpr: how often a batch may be told of by mistake, in (0, 1).
@@ -90,12 +97,29 @@ def lost_values(
     rate = fpr / max(len(always), 1)
     found = []
     for name in sorted(always - frozenset(now)):
-        least = min(shares[name] for shares in before)
-        # Values come in bunches: a tenth of the rows is taken for independent.
-        chance = math.exp(rows / 10 * math.log1p(-least)) if least < 1 else 0.0
+        shares = [b[name] for b in before]
+        least = min(shares)
+        independent = rows / _bunching(shares, sizes)
+        chance = math.exp(independent * math.log1p(-least)) if least < 1 else 0.0
         if chance < rate:
             found.append(Absence(name, len(before), len(before)))
     return found
+
+
+def _bunching(shares: Sequence[float], sizes: Sequence[float]) -> float:
+    """How many rows of a value come together, in [1, 10]: the dispersion of its number of rows.
+
+    Pearson's statistic by its degrees of freedom (McCullagh & Nelder, "Generalized Linear Models",
+    1989, 4.5), by the upper end of its confidence interval.
+    """
+    from scipy.special import chdtri
+
+    p, n = np.asarray(shares, dtype=float), np.asarray(sizes, dtype=float)
+    usual = float((p * n).sum() / n.sum())
+    if usual >= 1:
+        return 1.0
+    statistic = float((n * (p - usual) ** 2).sum()) / (usual * (1 - usual))
+    return min(max(1.0, statistic / float(chdtri(p.size - 1, 1 - _DOUBT))), _MOST_BUNCHED)
 
 
 def largest_share(rows: float, spread: float, width: float, distinct: float) -> float:

@@ -290,7 +290,7 @@ class LearnedStrategy(Strategy):
         if self.fpr is not None:
             return []
         if self.lower_sd is not None or self.upper_sd is not None:
-            return [(_high(self.lower_sd), _high(self.upper_sd), None)]
+            return [(at_most(self.lower_sd), at_most(self.upper_sd), None)]
         if self.warn is None and self.error is None:
             width = DEFAULT_DEVIATIONS if self.sd is None else self.sd
             return [(width, width, None)]
@@ -423,7 +423,7 @@ class OnlineNormal(LearnedStrategy):
                     low = high = adapted[count]
                 slack = 1e-9 * abs(mean)
                 delta = value - mean
-                if delta < -_reach(low, spread) - slack or delta > _reach(high, spread) + slack:
+                if delta < -reach_of(low, spread) - slack or delta > reach_of(high, spread) + slack:
                     same_side = not run or (run[-1] > mean) == (value > mean)
                     run = [*run, value] if same_side else [value]
                     if len(run) < self.relearn_after:
@@ -481,11 +481,13 @@ def _mean_widths(most: int) -> list[float]:
     return [math.inf, math.inf, *(default_width(n - 1, 1 / n) for n in range(2, most + 1))]
 
 
-def _high(value: float | None) -> float:
+def at_most(value: float | None) -> float:
+    """A limit from above; infinite without one."""
     return math.inf if value is None else value
 
 
-def _reach(width: float, spread: float) -> float:
+def reach_of(width: float, spread: float) -> float:
+    """How far a number of spreads is; infinite without bounds, also where the spread is 0."""
     return width if width == math.inf else width * spread
 
 

@@ -18,6 +18,7 @@ from dqsql.decisions.strategies import (
     Series,
     Strategy,
     TooLittleHistoryError,
+    at_most,
 )
 from dqsql.errors import DecisionError
 from dqsql.model.settings import Reader, at_least, number_within
@@ -66,10 +67,10 @@ class FixedLimits(Strategy):
 
     def pairs(self) -> list[tuple[float, float, str | None]]:
         """Lower and upper limit and severity, the narrower pair first."""
-        whole = (_low(self.lower), _high(self.upper))
+        whole = (_low(self.lower), at_most(self.upper))
         if self.warn_lower is None and self.warn_upper is None:
             return [(*whole, None)]
-        warn = (max(_low(self.warn_lower), whole[0]), min(_high(self.warn_upper), whole[1]))
+        warn = (max(_low(self.warn_lower), whole[0]), min(at_most(self.warn_upper), whole[1]))
         if self.lower is None and self.upper is None:
             return [(*warn, "warn")]
         return [(*warn, "warn"), (*whole, "error")]
@@ -181,7 +182,3 @@ def _times(old: float, low: float, high: float, severity: str | None) -> Limits:
 
 def _low(value: float | None) -> float:
     return -math.inf if value is None else value
-
-
-def _high(value: float | None) -> float:
-    return math.inf if value is None else value

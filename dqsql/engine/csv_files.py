@@ -13,10 +13,8 @@ Files of one folder with other headers: Spark takes the names of one and reads a
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import csv
-import gzip
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +29,7 @@ from dqsql.engine.paths import file_or_pattern, files_at
 from dqsql.errors import EngineError
 from dqsql.model.project import Source
 from dqsql.model.wording import plural
+from dqsql.resources import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,24 +75,17 @@ def _has_header(options: Mapping[str, str]) -> bool:
     return options.get("header", "false").lower() == "true"
 
 
-def _opened(file: Path) -> gzip.GzipFile | bz2.BZ2File | BinaryIO:
-    ending = file.suffix.lower()
-    if ending == ".gz":
-        return gzip.GzipFile(file)
-    return bz2.BZ2File(file) if ending == ".bz2" else file.open("rb")
-
-
 def _breaks_lines(file: Path, separator: str, escape: str) -> bool:
     """Whether a quoted value goes on in the next line."""
     try:
-        with _opened(file) as lines:
+        with unpacked(file) as lines:
             return any(_goes_on(text, separator, escape) for text in _suspects(lines))
     except (OSError, EOFError):
         # Reading it will say what is the matter.
         return False
 
 
-def _suspects(lines: gzip.GzipFile | bz2.BZ2File | BinaryIO) -> Iterator[str]:
+def _suspects(lines: BinaryIO) -> Iterator[str]:
     """What follows each line whose quotes do not come in pairs, with the line itself."""
     found = 0
     block = _block(lines)
@@ -108,7 +100,7 @@ def _suspects(lines: gzip.GzipFile | bz2.BZ2File | BinaryIO) -> Iterator[str]:
         block = behind
 
 
-def _block(lines: gzip.GzipFile | bz2.BZ2File | BinaryIO) -> bytes:
+def _block(lines: BinaryIO) -> bytes:
     """The next lines, a megabyte of them."""
     return lines.read(_BYTES) + lines.readline()
 
@@ -302,7 +294,7 @@ def _is_in(encoding: str, file: Path) -> bool:
     """Whether all of a file is in an encoding that Python knows; Java has names of its own."""
     try:
         decoder = codecs.getincrementaldecoder(encoding)()
-        with _opened(file) as stream:
+        with unpacked(file) as stream:
             while block := stream.read(2**20):
                 decoder.decode(block)
     except (UnicodeDecodeError, LookupError):

@@ -12,7 +12,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
@@ -159,7 +159,7 @@ def compact(table: DeltaTable) -> None:
         size = data.filesystem.get_file_info(path).size
         stats = stats_of(found.num_rows)
         actions.append(AddAction(path, size, values, now, True, stats))
-        actions += [RemoveAction(unquote(f.path), True, now, f.size, values) for f in small]
+        actions += removals(small)
     if actions:
         table.create_write_transaction(actions, "append", table.schema(), partition_by=layout)
         table.update_incremental()
@@ -199,6 +199,16 @@ def add_action(files: pa_fs.FileSystem, path: str, size: int, by: str = "batch")
             first, last = min(s.min for s in found), max(s.max for s in found)
             stats = stats_of(meta.num_rows, by, first, last)
     return AddAction(path, size, {}, int(time.time() * 1000), True, stats)
+
+
+def removals(files: Iterable[LoggedFile]) -> list[RemoveAction]:
+    """What takes files out of a table, to the log a change of data: see `compact`."""
+    now = int(time.time() * 1000)
+    return [
+        # delta-rs encodes the path once more.
+        RemoveAction(unquote(f.path), True, now, f.size, {"model": f.model} if f.model else {})
+        for f in files
+    ]
 
 
 def stats_of(rows: int, by: str | None = None, first: str = "", last: str = "") -> str:

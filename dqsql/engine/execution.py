@@ -15,11 +15,12 @@ from dqsql.compiler.keys import BATCH, SEGMENT, check_batch_by
 from dqsql.compiler.privacy import exposing, pii_columns
 from dqsql.compiler.queries import metric_query, reads_once
 from dqsql.compiler.scan import SMALL_ROWS, Scan, as_part, rows_of, scan_groups
-from dqsql.dialect import literal, quoted, to_sql
+from dqsql.dialect import quoted
 from dqsql.engine.failures import translated
 from dqsql.engine.feasible import Feasible, failing_states, find_failing
 from dqsql.engine.measurement import Measurement, measurement_of
 from dqsql.engine.parts import over_views
+from dqsql.engine.project_key import with_key
 from dqsql.engine.selects import fetched, select
 from dqsql.engine.session_use import put_view
 from dqsql.engine.statements import sorting_if_too_large
@@ -33,7 +34,7 @@ from dqsql.engine.values import (
     without_values,
 )
 from dqsql.errors import ConnectionLostError, EngineError, QueryError, Span
-from dqsql.model.plan import PII_KEY, Check, Metric, Plan, StateColumn
+from dqsql.model.plan import Check, Metric, Plan, StateColumn
 from dqsql.model.project import Scope, view_name
 from dqsql.model.types import type_of
 
@@ -80,9 +81,7 @@ class ModelExecution:
         return select(self.spark, self._text(statement))
 
     def _text(self, statement: exp.Expr) -> str:
-        text = to_sql(statement)
-        mark = to_sql(literal(PII_KEY))
-        return text.replace(mark, f"'{self.key()}'") if mark in text else text
+        return with_key(statement, self.key)
 
     def statement(self, states: Sequence[StateColumn], types: Mapping[str, str]) -> exp.Expr:
         """What scans some states."""

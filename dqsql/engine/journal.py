@@ -2,8 +2,8 @@
 
 A write of a table costs the same for ten models as for one (a statement, a commit, with a metastore
 several calls). So what models find is gathered and written together, at the end of the run or when
-the oldest of it is `_PATIENCE` seconds old. A run that is killed before has lost that work, no
-more: batches that are not in the ledger are checked by the next run.
+the oldest of it is `_PATIENCE` seconds old, also while a model is at work. A run that is killed
+before has lost that work, no more: batches that are not in the ledger are checked by the next run.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from dqsql.engine.storage import BatchPart, Store
 
 _PATIENCE = 30.0
+# Seconds between two looks at whether work is due.
+_LOOK = 1.0
 # Tables that are written at a time. A write is mostly waiting: for commits, listings, a metastore.
 _WRITERS = 4
 
@@ -55,12 +58,14 @@ class Journal:
     """Gathers the work of models, each named once between two writes.
 
     Models may be checked in several threads. Several tables are written at a time, each by one
-    thread. `seconds` is how long writing has taken.
+    thread. `seconds` is how long writing has taken; `failed` are the models whose work could not be
+    written, with the errors.
     """
 
     store: Store
     patience: float = _PATIENCE
     seconds: float = 0.0
+    failed: dict[str, DqsqlError] = field(default_factory=dict)
     _works: list[Work] = field(default_factory=list)
     _since: float = 0.0
     _gathering: threading.Lock = field(default_factory=threading.Lock)
@@ -82,13 +87,31 @@ class Journal:
         with self._writing:
             self.store.replace_partition(tables.BATCHES, ledger)
 
+    @contextmanager
+    def writing_in_time(self) -> Iterator[None]:
+        """Write work that is due while models are at work: the next one may take hours."""
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(_LOOK):
+                if self.due:
+                    self.write()
+
+        with ThreadPoolExecutor(1, thread_name_prefix="dqsql-journal") as pool:
+            watching = pool.submit(watch)
+            try:
+                yield
+            finally:
+                done.set()
+            watching.result()
+
     @property
     def due(self) -> bool:
         """Whether work has waited long enough."""
         return bool(self._works) and time.monotonic() - self._since >= self.patience
 
-    def write(self) -> dict[str, DqsqlError]:
-        """Write what was gathered; returns the models of which it could not be, with the errors.
+    def write(self) -> None:
+        """Write what was gathered; `failed` has those of which it could not be.
 
         What cannot be written for all together is written model by model: a write may be done
         twice, and one model's trouble is not another's.
@@ -96,21 +119,20 @@ class Journal:
         with self._gathering:
             works, self._works = self._works, []
         if not works:
-            return {}
+            return
         try:
             self._write(works)
         except DqsqlError as error:
             if len(works) == 1:
-                return {works[0].model: error}
+                self.failed[works[0].model] = error
+                return
         else:
-            return {}
-        failed: dict[str, DqsqlError] = {}
+            return
         for work in works:
             try:
                 self._write([work])
             except DqsqlError as error:
-                failed[work.model] = error
-        return failed
+                self.failed[work.model] = error
 
     def _write(self, works: Sequence[Work]) -> None:
         with self._writing:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
+from sqlglot import exp
+
+from dqsql.dialect import literal, to_sql
 from dqsql.errors import ConfigError
+from dqsql.model.plan import PII_KEY
 
 _VARIABLE = "DQSQL_PII_KEY"
 _FOLDER, _FILE = ".dqsql", "pii.key"
@@ -39,6 +44,12 @@ def project_key(root: Path) -> str:
             f"the key of private values in {file} cannot be read or made: {reason}",
             hint=f"or set {_VARIABLE} to {_SHORTEST} characters or more",
         ) from error
+
+
+def with_key(expression: exp.Expr, key: Callable[[], str]) -> str:
+    """The SQL of an expression, with the project's key in it where it hashes private values."""
+    text, mark = to_sql(expression), to_sql(literal(PII_KEY))
+    return text.replace(mark, f"'{key()}'") if mark in text else text
 
 
 def _write(file: Path) -> None:

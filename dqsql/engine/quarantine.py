@@ -21,14 +21,14 @@ from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import literal, quoted, to_sql
 from dqsql.engine.failing_rows import failed_batches
 from dqsql.engine.failures import translated
-from dqsql.engine.project_key import project_key
+from dqsql.engine.project_key import project_key, with_key
 from dqsql.engine.row_scores import OddRows, odd_in
 from dqsql.engine.selects import fetched
 from dqsql.engine.statements import sorting_if_too_large
 from dqsql.engine.storage import open_store
 from dqsql.errors import ConfigError, Span
 from dqsql.model.limits import DROP, KEEP, SETTING, Quarantine
-from dqsql.model.plan import PII_KEY, Check, Plan, StateColumn
+from dqsql.model.plan import Check, Plan, StateColumn
 from dqsql.model.project import Project, Scope, Severity
 from dqsql.model.results import Result, Status
 
@@ -150,9 +150,7 @@ class RowSplitter:
         return passed, {row[marked_rows.ROW_BATCH]: row["count"] for row in counts}
 
     def _text(self, expression: exp.Expr) -> str:
-        """The SQL of an expression, with the project's key in it."""
-        text, mark = to_sql(expression), to_sql(literal(PII_KEY))
-        return text.replace(mark, f"'{project_key(self.project.root)}'") if mark in text else text
+        return with_key(expression, lambda: project_key(self.project.root))
 
     def _whole(
         self, results: Sequence[Result], found: Sequence[FailingRows], accepted: Collection[str]

@@ -20,7 +20,14 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.dialect import literal, quoted, to_sql
-from dqsql.engine.delta_log import LARGE_FILE, LoggedFile, logged_files, other_types, stats_of
+from dqsql.engine.delta_log import (
+    LARGE_FILE,
+    LoggedFile,
+    logged_files,
+    other_types,
+    removals,
+    stats_of,
+)
 from dqsql.engine.failures import SPARK_FAILURES, translate
 from dqsql.engine.selects import fetched
 from dqsql.engine.storage_base import among
@@ -79,7 +86,7 @@ class RowFiles:
         present = logged_files(self.table, self.by)
         if batches is None:
             named = fetched(rows.select(self.by).distinct())[self.by].to_pylist()
-            return [*self._additions(rows, sorted(named)), *_removals(present)]
+            return [*self._additions(rows, sorted(named)), *removals(present)]
         whole = [f for f in present if f.first == f.last and f.first in batches]
         mixed = self._holding(batches, [f for f in present if f not in whole])
         kept: list[AddAction] = []
@@ -87,7 +94,7 @@ class RowFiles:
             others = self.read(mixed).where(f"not {among(quoted(self.by), batches)}")
             kept = self.write(others)
         added = self._additions(rows, [*batches])
-        return [*added, *kept, *_removals([*whole, *mixed])]
+        return [*added, *kept, *removals([*whole, *mixed])]
 
     def compacted(self) -> Actions:
         """What puts small files together, where there are many. Raises StorageError."""
@@ -97,7 +104,7 @@ class RowFiles:
         actions: Actions = []
         for files in _neighbours(small):
             actions += self.write(self.read(files).coalesce(1))
-            actions += _removals(files)
+            actions += removals(files)
         return actions
 
     def _holding(
@@ -157,12 +164,6 @@ def written_files(
         for found in files.get_file_info(selector)
         if found.base_name.endswith(".parquet") and not found.base_name.startswith((".", "_"))
     ]
-
-
-def _removals(files: Sequence[LoggedFile]) -> list[RemoveAction]:
-    # A compaction changes data, too, to the log: of two commits that do not, both would be taken.
-    now = int(time.time() * 1000)
-    return [RemoveAction(f.path, True, now, f.size, {}) for f in files]
 
 
 def _neighbours(files: Sequence[LoggedFile]) -> Iterator[list[LoggedFile]]:

@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from dqsql.json_text import to_json
@@ -63,27 +64,26 @@ def distribution_row(value: MetricValue, run_id: str, now: dt.datetime) -> Row:
     }
 
 
+# Columns of dq_results that have another name than the field of a Result.
+_COLUMNS = {
+    "column": "column_name",
+    **{"lower": "lower_bound", "upper": "upper_bound"},
+    **{"warn_lower": "warn_lower_bound", "warn_upper": "warn_upper_bound"},
+}
+_PLAIN = tuple(
+    (f.name, _COLUMNS.get(f.name, f.name))
+    for f in fields(Result)
+    if f.name not in ("status", "severity", "details")
+)
+
+
 def result_row(result: Result, run_id: str, now: dt.datetime) -> Row:
     """A row of dq_results."""
     return {
+        **{column: getattr(result, name) for name, column in _PLAIN},
         "run_id": run_id,
-        "check_id": result.check_id,
-        "model": result.model,
-        "batch": result.batch,
-        "segment": result.segment,
-        "column_name": result.column,
-        "check_name": result.check_name,
-        "detector": result.detector,
-        "observed": result.observed,
-        "observed_text": result.observed_text,
-        "lower_bound": result.lower,
-        "upper_bound": result.upper,
-        "warn_lower_bound": result.warn_lower,
-        "warn_upper_bound": result.warn_upper,
-        "score": result.score,
         "status": result.status.value,
         "severity": result.severity.value,
-        "message": result.message,
         "details": json.dumps(_json_safe(dict(result.details)), sort_keys=True),
         "evaluated_at": now,
     }
@@ -137,24 +137,10 @@ RESULT_COLUMNS = tuple(c for c in RESULTS.column_names if c not in _NOT_OF_RESUL
 def result_of_row(row: Mapping[str, Any]) -> Result:
     """A verdict as it was, of its row of dq_results."""
     return Result(
-        check_id=row["check_id"],
-        model=row["model"],
-        batch=row["batch"],
-        segment=row["segment"],
-        column=row["column_name"],
-        check_name=row["check_name"],
-        detector=row["detector"],
+        **{name: row[column] for name, column in _PLAIN},
         status=_STATUSES[row["status"]],
         severity=_SEVERITIES[row["severity"]],
-        message=row["message"] or "",
-        observed=row["observed"],
-        observed_text=row["observed_text"],
-        lower=row["lower_bound"],
-        upper=row["upper_bound"],
-        score=row["score"],
         details=StoredDetails(row["details"] or "{}"),
-        warn_lower=row.get("warn_lower_bound"),
-        warn_upper=row.get("warn_upper_bound"),
     )
 
 

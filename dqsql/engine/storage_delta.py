@@ -433,9 +433,8 @@ class DeltaFolderStore(Store):
                 # Rows of a batch in as few files as Spark finds good.
                 whole = whole.hint("rebalance", "batch")
             added = self._spark_files(table, name, whole)
-            now = int(time.time() * 1000)
-            gone = [RemoveAction(f.path, True, now, f.size, {}) for f in old]
-            table.create_write_transaction([*added, *gone], "append", table.schema())
+            actions: list[AddAction | RemoveAction] = [*added, *delta_log.removals(old)]
+            table.create_write_transaction(actions, "append", table.schema())
 
         self._commit(name, write)
 

@@ -30,6 +30,7 @@ from dqsql.engine.storage_base import (
     condition_of_where,
     no_rows,
 )
+from dqsql.engine.values import types_of
 from dqsql.errors import StorageError
 from dqsql.model.table import Table
 
@@ -302,17 +303,17 @@ class NamedTables:
 
         Spark's exceptions pass through. Raises StorageError: a column has another type.
         """
-        wanted = _columns(schema)
+        wanted = [*types_of(schema).items()]
         if not self.exists(table):
             self._create(table, wanted, partitions)
-            return _columns(self.frame(table).schema)
-        present = _columns(self.frame(table).schema)
+            return [*types_of(self.frame(table).schema).items()]
+        present = [*types_of(self.frame(table).schema).items()]
         added = _added(table, present, wanted)
         if not added:
             return present
         listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in added)
         self._session().sql(f"alter table {self.name(table)} add columns ({listed})")
-        return _columns(self.frame(table).schema)
+        return [*types_of(self.frame(table).schema).items()]
 
     def exists(self, table: str) -> bool:
         """Whether there is such a table. Other exceptions of Spark's pass through."""
@@ -346,10 +347,6 @@ class NamedTables:
                 for name, kind in columns
             )
         )
-
-
-def _columns(schema: StructType) -> list[tuple[str, str]]:
-    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
 def _added(table: str, present: _Columns, wanted: _Columns) -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ For `dqsql doctor`, `dqsql clean` and `dqsql export`. Nothing here needs Spark.
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,15 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
-from dqsql.engine.delta_log import FAILURES, LoggedFile, among, logged_files, rows_of, sentence
+from dqsql.engine.delta_log import (
+    FAILURES,
+    LoggedFile,
+    among,
+    logged_files,
+    removals,
+    rows_of,
+    sentence,
+)
 from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.errors import ConfigError, StorageError, UsageError
 from dqsql.model.tables import (
@@ -105,17 +112,7 @@ class Upkeep:
         table = self._table(name)
         if table is None:
             return
-        now = int(time.time() * 1000)
-        gone: list[AddAction | RemoveAction] = [
-            RemoveAction(
-                b.file.path,
-                True,
-                now,
-                b.file.size,
-                {} if b.file.model is None else {"model": b.file.model},
-            )
-            for b in broken
-        ]
+        gone: list[AddAction | RemoveAction] = [*removals(b.file for b in broken)]
         table.create_write_transaction(gone, "append", table.schema())
 
     def set_aside(self, name: str) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import csv
-import gzip
 from collections.abc import Sequence
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+
+from dqsql.resources import unpacked
 
 COMMA = ","
 _OTHERS = (";", "\t", "|")
@@ -71,20 +70,13 @@ def separator_note(columns: Sequence[str]) -> str | None:
 
 def _beginning(file: Path) -> bytes:
     try:
-        with _opened(file) as read:
+        with unpacked(file) as read:
             data = read.read(_BYTES)
     except (OSError, EOFError):
         # Reading it will say what is the matter.
         return b""
     # The last record may go on.
     return data if len(data) < _BYTES else data[: data.rfind(b"\n") + 1]
-
-
-def _opened(file: Path) -> gzip.GzipFile | bz2.BZ2File | BinaryIO:
-    ending = file.suffix.lower()
-    if ending == ".gz":
-        return gzip.GzipFile(file)
-    return bz2.BZ2File(file) if ending == ".bz2" else file.open("rb")
 
 
 def _fits(text: str, separator: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 Row = dict[str, Any]
@@ -88,37 +88,26 @@ class ProgramBook:
         return [rows[key] for key in sorted(rows)]
 
 
+_PLAIN = tuple(
+    f.name for f in fields(StoredProgram) if f.name not in ("column", "program", "evidence")
+)
+
+
 def _from_row(row: Mapping[str, Any]) -> StoredProgram:
     return StoredProgram(
-        check_id=row["check_id"],
+        **{name: row[name] for name in _PLAIN},
         column=row["column_name"],
-        detector=row["detector"],
-        version=row["version"],
-        valid_from_batch=row["valid_from_batch"],
-        learned_from=row["learned_from"],
-        learned_to=row["learned_to"],
-        batches=row["batches"],
-        fpr=row["fpr"],
         program=json.loads(row["program"]),
-        description=row["description"],
         evidence=json.loads(row["evidence"]) if row["evidence"] else None,
     )
 
 
 def _to_row(model: str, program: StoredProgram, run_id: str, began: dt.datetime) -> Row:
     return {
+        **{name: getattr(program, name) for name in _PLAIN},
         "model": model,
-        "check_id": program.check_id,
         "column_name": program.column,
-        "detector": program.detector,
-        "version": program.version,
-        "valid_from_batch": program.valid_from_batch,
-        "learned_from": program.learned_from,
-        "learned_to": program.learned_to,
-        "batches": program.batches,
-        "fpr": program.fpr,
         "program": json.dumps(program.program, sort_keys=True),
-        "description": program.description,
         "evidence": json.dumps(program.evidence) if program.evidence is not None else None,
         "run_id": run_id,
         "valid_from": began,

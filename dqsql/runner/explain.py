@@ -12,6 +12,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.decisions.lifecycle import heeded
+from dqsql.engine.history import stored_metrics, stored_rows
+from dqsql.engine.verdicts import VerdictFinder, checked_batches
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Declared, Plan
 from dqsql.model.results import CONSTRAINT, FINDINGS, BatchStatus, result_id
@@ -98,7 +100,6 @@ def explain(
     """
     where = Where(project_dir, **place)
     project = where.project()
-    from dqsql.engine.verdicts import VerdictFinder
 
     with open_tables(project, spark, step) as store:
         step("Reading the verdict")
@@ -121,8 +122,6 @@ def _declared(checks: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Ma
 def _explained(
     store: Store, row: Mapping[str, Any], declared: Mapping[str, Any], plan: Plan | None
 ) -> Explanation:
-    from dqsql.engine.history import stored_metrics
-    from dqsql.engine.verdicts import checked_batches
 
     details = json.loads(row["details"] or "{}")
     past = batches_of(details, checked_batches(store, row["model"]))
@@ -147,7 +146,6 @@ def _explained(
 
 
 def _profiles(store: Store, model: str, batch: str) -> list[dict[str, Any]]:
-    from dqsql.engine.history import stored_rows
 
     return stored_rows(store, DISTRIBUTIONS, model, [batch])
 
@@ -165,8 +163,6 @@ def _finding(store: Store, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _failures(store: Store, row: Mapping[str, Any], details: Mapping[str, Any]) -> tuple[str, ...]:
     """The sample of the check's failing rows in the batch: it is taken of all segments together."""
-    from dqsql.engine.history import stored_rows
-
     of_segment = row["segment"] is not None and row["status"] in FINDINGS
     if "failures" not in details and not of_segment:
         return ()
@@ -197,8 +193,6 @@ def _values(
 
 def _seen(store: Store, row: Mapping[str, Any]) -> tuple[tuple[str, float | str | None], ...]:
     """What a check that somebody wrote saw in its batch and the newest ones before."""
-    from dqsql.engine.history import stored_rows
-
     if row["detector"] != CONSTRAINT:
         return ()
     retired = BatchStatus.RETIRED.value

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.decisions.lifecycle import heeded
 from dqsql.decisions.reviews import newest_rows
+from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
+from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.project import Project
 from dqsql.model.results import BatchStatus, Result, Status
@@ -196,9 +198,6 @@ class _ReportReader:
         rows: Mapping[Table, Sequence[Mapping[str, Any]]],
     ) -> ModelFacts:
         """What is stored of a model; `rows` are those of its small tables."""
-        from dqsql.engine.history import stored_of_model, stored_rows
-        from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
-
         names = [str(r["batch"]) for r in batches]
         wanted = list(dict.fromkeys((*names, *flagged)))
         rows_of_results = stored_rows(self.store, RESULTS, name, wanted, columns=RESULT_COLUMNS)
@@ -234,7 +233,6 @@ class _ReportReader:
     def _values(
         self, model: str, batches: Sequence[str], results: Sequence[Result]
     ) -> MetricValues:
-        from dqsql.engine.history import stored_metrics
 
         wanted = wanted_series(results)
         if not wanted:

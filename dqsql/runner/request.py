@@ -29,11 +29,14 @@ STREAM = "stream"
 _STORE_VARS = "store_vars"
 _HASH = re.compile(r"hmac-sha256:[0-9a-f]{16}")
 # What the last run was told, and a retry is told again.
-_TOLD_AGAIN = (
-    *("target", "profile", "profiles_dir", "vars", "dbt_tests"),
-    *("fail_fast", "full_refresh", "store_failures", "quarantine", "only_new"),
-    *("batches", "event_time_start", "event_time_end"),
-)
+_TOLD_AGAIN: Mapping[str, Shape] = {
+    **dict.fromkeys(("target", "profile", "profiles_dir"), str),
+    "vars": (dict, str),
+    **dict.fromkeys(("dbt_tests", "fail_fast", "full_refresh", "store_failures"), bool),
+    **dict.fromkeys(("quarantine", "only_new"), bool),
+    "batches": [str],
+    **dict.fromkeys(("event_time_start", "event_time_end"), str),
+}
 _SHAPE: Shape = {
     "results": [
         {
@@ -43,20 +46,7 @@ _SHAPE: Shape = {
             },
         }
     ],
-    "args?": {
-        "target?": str,
-        "profile?": str,
-        "profiles_dir?": str,
-        "vars?": (dict, str),
-        "dbt_tests?": bool,
-        "fail_fast?": bool,
-        "full_refresh?": bool,
-        "store_failures?": bool,
-        "quarantine?": bool,
-        "batches?": [str],
-        "event_time_start?": str,
-        "event_time_end?": str,
-    },
+    "args?": {f"{name}?": shape for name, shape in _TOLD_AGAIN.items()},
 }
 _REPEATED = ("error", "fail", "skipped")
 

@@ -22,6 +22,7 @@ from dqsql.decisions.reviews import (
     without_accepted,
 )
 from dqsql.engine.exclusive import locked
+from dqsql.engine.history import stored_rows
 from dqsql.engine.ledger import ledger_rows
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import as_known, batch_order
@@ -238,8 +239,6 @@ class _Review:
 
 
 def _waiting(store: Store, models: Sequence[str]) -> Iterable[WaitingBatch]:
-    from dqsql.engine.history import stored_rows
-
     ledger = store.rows(BATCHES)
     for model in models:
         flagged = {
@@ -329,8 +328,6 @@ def resolve_gone(
 
 def _failing(store: Store, model: str, batches: Collection[str]) -> set[str]:
     """Those of some batches that have a finding, or a check that could not be computed."""
-    from dqsql.engine.history import stored_rows
-
     rows = stored_rows(store, RESULTS, model, batches, ("batch", "status"))
     return {row["batch"] for row in rows if row["status"] in (*_FINDINGS, Status.WARN.value)}
 

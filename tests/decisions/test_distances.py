@@ -119,3 +119,10 @@ def test_what_moves_steadily_has_moved_on_where_batches_were_left_out() -> None:
     assert [round(d.without_drift(0.27, still, n), 3) for n in (1, 5)] == [0.269, 0.265]
     assert d.without_drift(0.5, np.array([np.nan]), 4) == 0.5
     assert math.isnan(d.without_drift(math.nan, still, 2))
+
+
+def test_batches_of_one_shape_have_no_distance_whatever_their_sizes() -> None:
+    old, new = CategoricalState({"AA": 700.0}), CategoricalState({"AA": 434.0})
+    p, q = align_counts(old, new)
+    assert kl_divergence(p, q) == 0.0
+    assert kl_divergence([3.0, 0.0, 7.0], [1.0, 0.0, 2.0]) == kl_divergence([3.0, 7.0], [1.0, 2.0])

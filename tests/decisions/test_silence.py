@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 from dqsql.decisions.silence import (
     absences,
@@ -43,14 +44,37 @@ def test_segments_that_come_and_go_give_few_alarms() -> None:
 
 def test_values_that_no_longer_occur() -> None:
     before = [{"EUR": 0.7, "USD": 0.25, "CHF": 0.05}] * 10
-    now = {"EUR": 0.75, "USD": 0.25}
-    (found,) = lost_values(before, now, 5_000, 0.01)
+    sizes, now = [500] * 10, {"EUR": 0.75, "USD": 0.25}
+    (found,) = lost_values(before, sizes, now, 500, 0.01)
     assert found.name == "CHF"
     # In few rows it may be missing by chance.
-    assert lost_values(before, now, 500, 0.01) == []
-    assert lost_values(before[:3], now, 5_000, 0.01) == []
-    assert len(lost_values(before, {}, 50_000, 0.01)) == 3
-    assert listed(lost_values(before, {}, 50_000, 0.01)).startswith("CHF (in all of 10")
+    assert lost_values(before, sizes, now, 50, 0.01) == []
+    assert lost_values(before[:3], sizes[:3], now, 500, 0.01) == []
+    assert len(lost_values(before, sizes, {}, 50_000, 0.01)) == 3
+    assert listed(lost_values(before, sizes, {}, 50_000, 0.01)).startswith("CHF (in all of 10")
+
+
+@pytest.mark.parametrize("bunch", [1, 4, 9])
+def test_values_that_come_in_bunches_are_lost_by_chance_no_more_often_than_told(bunch: int) -> None:
+    rng, alarms, runs = np.random.default_rng(bunch), 0, 4_000
+    for _ in range(runs):
+        sizes = rng.integers(60, 90, 41) * bunch
+        there = rng.binomial(sizes // bunch, 0.09) * bunch
+        if not there[:-1].all():
+            continue
+        shares = [{"PL": t / n, "DE": 1 - t / n} for t, n in zip(there, sizes, strict=True)]
+        now = {name: share for name, share in shares[-1].items() if share}
+        alarms += bool(lost_values(shares[:-1], sizes[:-1].tolist(), now, float(sizes[-1]), 0.01))
+    assert alarms / runs < 0.01
+
+
+def test_a_share_that_is_always_small_is_missed_in_some_hundred_rows() -> None:
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(550, 1_000, 60)
+    there = rng.binomial(sizes, 0.05)
+    before = [{"PL": t / n, "DE": 1 - t / n} for t, n in zip(there, sizes, strict=True)]
+    (found,) = lost_values(before, sizes.tolist(), {"DE": 1.0}, 560, 0.001)
+    assert found.name == "PL"
 
 
 def test_columns_that_became_constant_or_nan() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
+from dqsql.engine import journal
 from dqsql.engine.journal import Journal
 from dqsql.engine.storage import BatchPart
 from dqsql.engine.storage_delta import DeltaFolderStore
@@ -137,7 +139,23 @@ def test_what_cannot_be_stored_is_an_error_of_its_model(
     assert {m.model: len(m.batches) for m in again.models} == {"days": 6, "parts": 0}
 
 
-def test_work_is_written_when_it_is_due() -> None:
-    journal = Journal(store=None, patience=0)  # type: ignore[arg-type]
-    assert not journal.due
-    assert journal.write() == {}
+def test_work_that_is_due_is_written_while_the_next_model_is_at_work(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = {name: MODELS[name] for name in ("checks/days.sql", "checks/parts.sql")}
+    project = new_project(files=models, data=DATA)
+    seen: list[set[str]] = []
+
+    class Waiting(Listener):
+        def model_started(self, index: int, total: int, model: str) -> None:
+            super().model_started(index, total, model)
+            while index == 2 and not seen:
+                time.sleep(0.05)
+                if rows := project.rows("dq_batches"):
+                    seen.append({r["model"] for r in rows})
+
+    monkeypatch.setattr(Journal, "due", property(lambda journal: bool(journal._works)))
+    monkeypatch.setattr(journal, "_LOOK", 0.01)
+    project.attempt(listener=Waiting(), threads=1)
+    assert seen == [{"days"}]
+    assert {r["model"] for r in project.rows("dq_batches")} == {"days", "parts"}

@@ -74,6 +74,7 @@ def command(
             batches_of=retry.batches,
             threads=threads,
             listener=session.listener(progress, compiled.plans),
+            compiled=compiled,
             **arguments,
             **where,
         )

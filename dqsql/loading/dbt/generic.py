@@ -59,26 +59,15 @@ def _one_where(condition: str) -> Builder:
     return lambda a: none_or_one(condition.format_map(a))
 
 
-def _accepted_values(a: Arguments) -> Failing:
-    values = quoted(a.listed("values"), a.get("quote", True))
-    other = f"({a.column}) not in ({values})"
+def _failing_values(a: Arguments, failing: str) -> Failing:
+    """The values that are `in` a list, or `not in` it."""
+    found = f"({a.column}) {failing} ({quoted(a.listed('values'), a.get('quote', True))})"
     # dbt returns values. To count them is dearer than to count rows, and seldom needed.
-    value = f"case when {other} then {a.column} end"
+    value = f"case when {found} then {a.column} end"
     return Failing(
         f"coalesce(frequency(count(*), {value}), 0)",
         by_row=True,
-        quick=f"count_if({other})",
-        values=value,
-    )
-
-
-def _not_accepted_values(a: Arguments) -> Failing:
-    refused = f"({a.column}) in ({quoted(a.listed('values'), a.get('quote', True))})"
-    value = f"case when {refused} then {a.column} end"
-    return Failing(
-        f"coalesce(frequency(count(*), {value}), 0)",
-        by_row=True,
-        quick=f"count_if({refused})",
+        quick=f"count_if({found})",
         values=value,
     )
 
@@ -407,14 +396,14 @@ _EXPECTATIONS: Mapping[str, Builder] = {
 _BUILDERS: Mapping[str, Builder] = {
     "not_null": lambda a: Failing(f"null_count({a.column})", by_row=True),
     "unique": lambda a: Failing(_REPEATED.format_map(a)),
-    "accepted_values": _accepted_values,
+    "accepted_values": lambda a: _failing_values(a, "not in"),
     "relationships": lambda a: rows(_ORPHAN.format_map(a)),
     "dbt_utils.accepted_range": _accepted_range,
     "dbt_utils.at_least_one": _one_where("count({column}) = 0"),
     "dbt_utils.equal_rowcount": _equal_rowcount,
     "dbt_utils.expression_is_true": _expression_is_true,
     "dbt_utils.fewer_rows_than": _fewer_rows_than,
-    "dbt_utils.not_accepted_values": _not_accepted_values,
+    "dbt_utils.not_accepted_values": lambda a: _failing_values(a, "in"),
     # One distinct value is one that is both the least and the greatest.
     "dbt_utils.not_constant": _one_where("min({column}) = max({column})"),
     "dbt_utils.not_empty_string": _not_empty_string,

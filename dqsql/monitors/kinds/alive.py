@@ -150,9 +150,9 @@ class _AliveColumn:
         if now is None or now.other:
             # What is not among the frequent values may be there all the same.
             return None
-        before = [_shares(p) for b in past if (p := self._profile(b)) is not None]
-        rows = sum(now.counts) + now.other
-        found = silence.lost_values(before, _shares(now), rows, fpr, need)
+        before = [p for b in past if (p := self._profile(b)) is not None and _size(p)]
+        shares, sizes = [_shares(p) for p in before], [_size(p) for p in before]
+        found = silence.lost_values(shares, sizes, _shares(now), _size(now), fpr, need)
         return f"{self.name}: no longer occurs: {silence.listed(found)}" if found else None
 
 
@@ -176,8 +176,12 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     return recompute.Recomputed(tuple(compared))
 
 
+def _size(profile: MetricProfile) -> float:
+    return sum(profile.counts) + profile.other
+
+
 def _shares(profile: MetricProfile) -> dict[str, float]:
-    total = sum(profile.counts) + profile.other
+    total = _size(profile)
     if not total:
         return {}
     return {n: c / total for n, c in zip(profile.labels, profile.counts, strict=True) if c}

@@ -18,6 +18,7 @@ from dqsql.decisions.repeats import Repeat, repeated
 from dqsql.dialect import quoted
 from dqsql.errors import AnnotationError, CompileError, DecisionError
 from dqsql.model.batches import wall_time_of
+from dqsql.model.metric_traits import DAY_METRICS
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
@@ -214,10 +215,12 @@ class NoveltyDetector:
         if not unit.config.keeps_rate:
             return None
         history = self.context.history
-        matrix = history.matrix(list(unit.keys.values()), past)
-        new = np.array([history.value(k, batch) for k in unit.keys.values()])
-        numbers = {f.column: i for i, f in enumerate(unit.keys)}
-        columns = [numbers[f.column] for f in unit.keys]
+        # Delivered again under another date, the same times are other days away.
+        keys = {f: key for f, key in unit.keys.items() if f.metric not in DAY_METRICS}
+        matrix = history.matrix(list(keys.values()), past)
+        new = np.array([history.value(k, batch) for k in keys.values()])
+        numbers = {f.column: i for i, f in enumerate(keys)}
+        columns = [numbers[f.column] for f in keys]
         found = repeated(columns, matrix, new, _FOR_REPEATS * unit.config.rate)
         return None if found is None else (past[found.place], found)
 
