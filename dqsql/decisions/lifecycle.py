@@ -183,6 +183,7 @@ _UNRESOLVED: Mapping[str, Any] = {
     "notified_at": None,
     "resolution_notified_at": None,
     "undelivered_at": None,
+    "undelivered_to": None,
 }
 
 
@@ -227,7 +228,7 @@ def _extend(row: Row, batch: str, bad: Sequence[Result], now: dt.datetime) -> No
     if worst is Status.FAIL and row["status"] == Status.WARN.value:
         # Who was told of a warning is owed the failure, even if it is resolved at once.
         row["undelivered_at"] = now if row["notified_at"] is not None else row["undelivered_at"]
-        row["notified_at"] = None
+        row.update(notified_at=None, undelivered_to=None)
     row.update(_extent(batches), status=worst.value, last_seen_at=now)
     if batch == batches[-1]:
         row.update(_message([_told(r) for r in bad]))
@@ -307,7 +308,7 @@ def heeded(row: Mapping[str, Any], now: dt.datetime) -> Row:
     that the row was more than open before: `open` then opens it again, as no day does that was
     taken out of a muted one.
     """
-    later = ("assigned_to", "impact", "readers", "undelivered_at")
+    later = ("assigned_to", "impact", "readers", "undelivered_at", "undelivered_to")
     found: Row = {**dict.fromkeys(later), **row}
     state, until = found["state"], found["muted_until"]
     resolved, noted = found["resolved_at"] is not None, found["acknowledged_at"] is not None

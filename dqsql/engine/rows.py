@@ -6,14 +6,14 @@ import datetime as dt
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from dqsql.json_text import to_json
 from dqsql.model.events import COMPILE, DECIDE, DISCOVERY, SCAN
 from dqsql.model.plan import PROFILES, Check, Plan
-from dqsql.model.project import Severity
+from dqsql.model.project import Project, Severity
 from dqsql.model.results import MetricProfile, MetricValue, ModelResult, Result, RunResult, Status
 from dqsql.model.table import Table
 from dqsql.model.tables import CHECKS, COLUMNS, DISTRIBUTIONS, FAILURES, METRICS, MODELS, RESULTS
@@ -283,11 +283,16 @@ def check_dimensions(plan: Plan) -> list[Row]:
 
 
 def merge_dimension(
-    old: Sequence[Mapping[str, Any]], new: Sequence[Row], key: str, now: dt.datetime
+    old: Sequence[Mapping[str, Any]],
+    new: Sequence[Row],
+    key: str,
+    now: dt.datetime,
+    stands: Callable[[Mapping[str, Any]], bool] = lambda row: False,
 ) -> list[Row] | None:
     """Slowly changing rows of one model: close what changed or went, add what is new.
 
-    Returns all rows of the model, or None when nothing changed.
+    What is not among the new ones went, unless it `stands`. Returns all rows of the model, or None
+    when nothing changed.
     """
     current = {row[key]: row for row in old if row["valid_to"] is None}
     rows = [dict(row) for row in old if row["valid_to"] is not None]
@@ -301,6 +306,8 @@ def merge_dimension(
         if before is not None:
             rows.append({**before, "valid_to": now})
         rows.append({**row, "valid_from": now, "valid_to": None})
+    standing = [key for key, row in current.items() if stands(row)]
+    rows.extend(dict(current.pop(key)) for key in standing)
     rows.extend({**row, "valid_to": now} for row in current.values())
     return rows if changed or current else None
 
@@ -334,13 +341,18 @@ def store_dimensions(
     plans: Sequence[Plan],
     types: Mapping[str, Mapping[str, str]],
     now: dt.datetime,
-    gone: Collection[str] = (),
+    gone: Collection[str],
+    project: Project,
 ) -> None:
     """Bring dq_models, dq_checks and dq_columns up to date; write only what changed.
 
     `types` are the columns of each model's result, by its name. Models that are `gone` have no
-    rows that are valid now.
+    rows that are valid now, but for checks that the project leaves alone.
     """
+
+    def stands(row: Mapping[str, Any]) -> bool:
+        return project.leaves_alone(row.get("check_name", ""))
+
     for table, key, describe in (
         (MODELS, "model", lambda p: [model_dimension(p)]),
         (CHECKS, "check_id", check_dimensions),
@@ -351,6 +363,6 @@ def store_dimensions(
         new = {plan.model.name: describe(plan) for plan in plans} | {m: [] for m in gone}
         for model, described in new.items():
             mine = [r for r in old if r["model"] == model]
-            rows.extend(merge_dimension(mine, described, key, now) or [])
+            rows.extend(merge_dimension(mine, described, key, now, stands) or [])
         if rows:
             store.replace_partition(table, rows)

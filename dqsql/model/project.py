@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -41,6 +41,8 @@ DBT_VALUES = "dbt_values"
 DBT_LIMIT = "dbt_limit"
 # What is added to the name of a test's second check, which is about its threshold for warnings.
 WARN_HALF = ":warn"
+# Ends the name of the model that holds the adopted tests of a whole table.
+WHOLE = "__whole"
 # Option of a check that is dbt's freshness of a source: `warn_after` or `error_after`.
 DBT_FRESHNESS = "dbt_freshness"
 # Tag of the checks that a contract stands for.
@@ -264,7 +266,8 @@ class Project:
     `warnings` are what a person should know about the project's files. `left_tests` are the tests
     of a dbt project that were not adopted. `broken` are the errors of models whose comments or
     settings cannot be read, by the model's name: the rest of the project stands without them.
-    `readers` are dbt's nodes and exposures, upstream first.
+    `readers` are dbt's nodes and exposures, upstream first. `unasked` are the names of dbt's tests
+    that this command was not asked to adopt: what earlier ones have stored of them stands.
     """
 
     name: str
@@ -283,6 +286,19 @@ class Project:
     left_tests: tuple[LeftTest, ...] = ()
     broken: Mapping[str, tuple[DqsqlError, ...]] = field(default_factory=dict)
     readers: tuple[Reader, ...] = ()
+    unasked: frozenset[str] = frozenset()
+
+    def leaves_alone(self, check_name: str) -> bool:
+        """Whether a stored check is a test of dbt that this command was not asked to adopt."""
+        return check_name.removesuffix(WARN_HALF) in self.unasked
+
+    def known_checks(
+        self, ids: Collection[str] | None, findings: Iterable[Mapping[str, Any]]
+    ) -> Collection[str] | None:
+        """The ids of a model's checks, with those of its stored findings that are left alone."""
+        if ids is None:
+            return None
+        return {*ids, *(r["check_id"] for r in findings if self.leaves_alone(r["check_name"]))}
 
     @property
     def target_dir(self) -> Path:

@@ -364,6 +364,7 @@ FINDINGS = Table(
             "undelivered_at",
             "When a message about it, to be sent again, could not be delivered; null: all were.",
         ),
+        texts("undelivered_to", "The routes that it is sent to again; null: all."),
         text("assigned_to", "Who it is assigned to; null: nobody."),
         text("impact", "Number of dbt models and exposures that read the affected data."),
         texts("readers", "Names of these models and exposures."),

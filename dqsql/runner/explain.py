@@ -99,7 +99,7 @@ def explain(
         DqsqlError: the verdict does not exist, the project is wrong, or the tables cannot be read.
     """
     where = Where(project_dir, **place)
-    project = where.project()
+    project = where.stored_project()
 
     with open_tables(project, spark, step) as store:
         step("Reading the verdict")

@@ -184,7 +184,7 @@ def open_findings(
     Raises:
         DqsqlError: the project or selection is wrong, or the tables cannot be read.
     """
-    project: Project = Where(project_dir, **place).project()
+    project: Project = Where(project_dir, **place).stored_project()
     now = dt.datetime.now(dt.UTC)
     with open_tables(project, spark, step) as store:
         step("Reading findings")
@@ -217,7 +217,7 @@ def _changed(
     state: str = OPEN,
 ) -> tuple[Incident, ...]:
     """Change open findings, by ids of checks or findings; or those that are resolved or muted."""
-    project = where.project()
+    project = where.stored_project()
     with (
         locked(project.target, [m.name for m in project.models]),
         open_tables(project, spark, step, writes=True) as store,

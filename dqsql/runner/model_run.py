@@ -471,7 +471,8 @@ class ModelRun:
         self, results: Sequence[Result], batches: Sequence[str], dropped: Collection[str]
     ) -> Sequence[Row]:
         stored = StoredVerdicts(self.store, self.plan.model.name, self.ledger, batches)
-        about = (self.now, self.plan.declared_ids, self.retired, stored.after, stored.of)
+        checks = self.project.known_checks(self.plan.declared_ids, self.findings)
+        about = (self.now, checks, self.retired, stored.after, stored.of)
         found = updated_findings(self.findings, results, *about, dropped) or ()
         readers = self.project.readers
         return with_impact(found, self.plan.model, readers, self._columns) if readers else found

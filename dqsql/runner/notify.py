@@ -58,7 +58,7 @@ def notify(
     Raises:
         DqsqlError: the project or `on_finding` is wrong, or the tables cannot be read or written.
     """
-    project = Where(project_dir, **place).project()
+    project = Where(project_dir, **place).stored_project()
     read_routes(project.settings.get(SETTING))
     names = [m.name for m in project.models]
     with locked(project.target, names), open_tables(project, spark, step, writes=True) as store:
@@ -103,9 +103,15 @@ def tell(
         for row in rows
         if (event := _due(row, now, after, completed)) is not None
     }
-    sent, problems, failed, unsent = [], [], set[str](), set[str]()
+    again = {r["finding_id"]: to for r in rows if (to := _again(r, notices)) is not None}
+    sent, problems, unsent = [], [], set[str]()
+    failed: dict[str, list[str]] = {}
     for route in routes:
-        wanted = tuple(n for n in notices.values() if route.wants(n))
+        wanted = tuple(
+            n
+            for n in notices.values()
+            if route.wants(n) and route.name in again.get(n.finding_id, (route.name,))
+        )
         missing = _unset(route)
         if missing and (wanted or dry_run):
             # Who is told elsewhere is not told again in each run until somebody sets it.
@@ -119,17 +125,21 @@ def tell(
             sent.append((route, wanted))
         except DqsqlError as error:
             problems.append(f"messages were not sent: {error}")
-            failed |= {n.finding_id for n in wanted}
-    delivered = {n.finding_id for _, taken in sent for n in taken}
-    owed = failed | (unsent - delivered)
+            for notice in wanted:
+                failed.setdefault(notice.finding_id, []).append(route.name)
+    delivered = {n.finding_id for _, taken in sent for n in taken} | again.keys()
     if notices and not dry_run:
         changed = {row["model"] for row in rows if row["finding_id"] in notices}
         for row in rows:
-            if row["finding_id"] in owed:
-                row["undelivered_at"] = now
-            elif row["finding_id"] in notices:
-                row[_COLUMNS[notices[row["finding_id"]].event]] = now
-                row["undelivered_at"] = None
+            name = row["finding_id"]
+            if name not in notices:
+                continue
+            missed = failed.get(name)
+            row["undelivered_at"] = now if missed or name in unsent - delivered else None
+            # Who has heard of it is not told again.
+            row["undelivered_to"] = missed if name in delivered else None
+            if name in delivered or row["undelivered_at"] is None:
+                row[_COLUMNS[notices[name].event]] = now
                 if row["state"] == RESOLVED:
                     row["resolution_notified_at"] = now
         store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
@@ -147,6 +157,14 @@ def _unset(route: Route) -> list[str]:
 _COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}
 
 
+def _again(row: Mapping[str, Any], notices: Mapping[str, Notice]) -> Sequence[str] | None:
+    """The routes that a message is sent to again; None where it is for all."""
+    notice = notices.get(row["finding_id"])
+    if notice is None or row[_COLUMNS[notice.event]] is None or was_muted_since(row):
+        return None
+    return row["undelivered_to"] or None
+
+
 def _due(
     row: Mapping[str, Any], now: dt.datetime, after: AfterRun | None, completed: CompletedRuns
 ) -> str | None:
@@ -162,7 +180,9 @@ def _due(
             by_run = after is not None and after.opened(row)
             is_news = waits and (by_run or completed.lack(row["model"], row["opened_at"]))
             return "opened" if is_news or row["undelivered_at"] is not None else None
-        return "resolved" if row["resolution_notified_at"] is None else None
+        missed = row["undelivered_to"]
+        return "resolved" if row["resolution_notified_at"] is None or missed else None
     if row["state"] == ACKNOWLEDGED or is_muted(row, now):
         return None
-    return "opened" if row["notified_at"] is None or was_muted_since(row) else None
+    is_owed = row["notified_at"] is None or row["undelivered_to"]
+    return "opened" if is_owed or was_muted_since(row) else None

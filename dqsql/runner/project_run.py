@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.adoption import is_checked
 from dqsql.compiler.auto import lacks_columns
 from dqsql.decisions.lifecycle import flagged_last
 from dqsql.engine.batches import BatchRequest
@@ -38,7 +39,7 @@ from dqsql.loading.dbt.rebuilds import reopen_rebuilt
 from dqsql.model.events import START, WRITE, Phases, RunListener
 from dqsql.model.limits import Quarantine, limits_of, quarantine_of, refuse_shared_tables
 from dqsql.model.plan import Plan
-from dqsql.model.project import CheckModel, Project
+from dqsql.model.project import WHOLE, CheckModel, Project
 from dqsql.model.results import (
     CONNECTION_LOST,
     FAIL_FAST,
@@ -275,12 +276,12 @@ class ProjectRun:
         described = [p for p in plans if p.model.name in worked - self._changes.unchanged]
         types = {m.model: m.columns for m in models}
         gone = self._gone(store)
-        store_dimensions(store, described, types, self.started, gone)
+        store_dimensions(store, described, types, self.started, gone, self._project)
         told = {m.model for m in models if m.batches}
         left = [p for p in plans if p.model.name in worked - told and not lacks_columns(p.model)]
         ids = {p.model.name: found for p in left if (found := p.declared_ids) is not None}
         ids |= dict.fromkeys(gone, frozenset())
-        resolve_gone(store, self._findings, ids, self.started)
+        resolve_gone(store, self._project, self._findings, ids, self.started)
         # That a model has no rows is told by every run.
         lasting = worked.difference(m.model for m in models if m.gone is not None)
         changed = self._changes.changed
@@ -304,15 +305,21 @@ class ProjectRun:
         return replace(result, warnings=(*result.warnings, *sent.problems))
 
     def _gone(self, store: Store) -> list[str]:
-        """The models that the project had, and has no more."""
-        existing = {m.name for m in self._project.models if m.config.enabled}
+        """The models that the project had, and has no more, or without any check."""
+        project = self._project
+        checked = (m for m in project.models if is_checked(m) or m.name in project.broken)
+        existing = {m.name for m in checked if m.config.enabled}
+        if project.unasked:
+            names = [m.name for m in project.models if m.config.enabled]
+            existing |= {*names, *(f"{name}{WHOLE}" for name in names)}
         found = gone_models(store, self.ledgers, existing, self._project.name)
         if not found:
             return []
         from dqsql.runner.tables import with_watched_tables
 
         # Tables are watched without a file.
-        watched = {m.name for m in with_watched_tables(self._project, store).models}
+        watched = {m.name for m in with_watched_tables(project, store).models}
+        watched.difference_update(m.name for m in project.models)
         return [name for name in found if name not in watched]
 
     def _learn_columns(self, session: LazySession) -> None:

@@ -95,7 +95,7 @@ def write_report(
     Raises:
         DqsqlError: the project is wrong, the tables cannot be read, or the file cannot be written.
     """
-    project = Where(project_dir, **place).project()
+    project = Where(project_dir, **place).stored_project()
     page = read_page(project, days, select, exclude, spark=spark, step=step)
     path = project.target_dir / REPORT if output_file is None else Path(output_file)
     write_atomically(path, render(page))

@@ -26,6 +26,7 @@ from dqsql.engine.history import stored_rows
 from dqsql.engine.ledger import ledger_rows
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import as_known, batch_order
+from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 from dqsql.model.tables import BATCHES, FINDINGS, RESULTS, REVIEWS
 from dqsql.model.wording import texts_of
@@ -129,7 +130,7 @@ def review(
             "a review needs a batch",
             hint="`dqsql review list` shows what waits; --until BATCH and --all choose from it",
         )
-    project = Where(project_dir, **place).project()
+    project = Where(project_dir, **place).stored_project()
     with locked(project.target, [model]), open_tables(project, spark, step, writes=True) as store:
         step("Writing the review")
         work = _Review(store, model, verdict, reason.strip(), author or user_of_process())
@@ -150,7 +151,7 @@ def waiting(
 
     Raises DqsqlError.
     """
-    project = Where(project_dir, **place).project()
+    project = Where(project_dir, **place).stored_project()
     with open_tables(project, spark, step) as store:
         step("Reading findings")
         project = with_watched_tables(project, store)
@@ -311,6 +312,7 @@ def heed_people(
 
 def resolve_gone(
     store: Store,
+    project: Project,
     findings: Mapping[str, Sequence[Row]],
     checks: Mapping[str, Collection[str]],
     now: dt.datetime,
@@ -321,7 +323,8 @@ def resolve_gone(
     """
     rows: list[Row] = []
     for model, ids in checks.items():
-        rows += updated_findings(findings.get(model, ()), (), now, ids) or ()
+        stored = findings.get(model, ())
+        rows += updated_findings(stored, (), now, project.known_checks(ids, stored)) or ()
     if rows:
         store.replace_partition(FINDINGS, rows)
 

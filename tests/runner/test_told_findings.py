@@ -232,6 +232,37 @@ def test_a_route_that_lacks_its_variable_lets_others_tell_once(
         assert len(server.taken) == 1
 
 
+def test_a_route_that_is_down_has_no_other_one_told_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = root / "dqsql_project.yml"
+    project.write_text(
+        "name: shop\nprofile: test\non_finding: [{webhook: HOOK}, {webhook: DOWN}]\n"
+    )
+    monkeypatch.setenv("DOWN", "http://127.0.0.1:9/nobody")
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        for _ in range(3):
+            assert len(notify(root).problems) == 1
+        (row,) = stored(root)
+        assert (row["undelivered_to"], len(server.taken)) == (["webhook DOWN"], 1)
+        # The route that was down hears of it as soon as it can be reached, the other one no more.
+        monkeypatch.setenv("DOWN", server.url)
+        ((route, (notice,)),) = notify(root).sent
+        assert (route.name, notice.event, notify(root).sent) == ("webhook DOWN", "opened", ())
+        passed = rows(stored(root), of("ffp"), NOW + dt.timedelta(days=1))
+        open_tables(load_project(root).target).replace_partition(FINDINGS, passed)
+        assert [n.event for _, told in notify(root).sent for n in told] == ["resolved"] * 2
+        assert (notify(root).sent, len(server.taken)) == ((), 4)
+        # A route that is no more is owed nothing.
+        monkeypatch.setenv("DOWN", "http://127.0.0.1:9/nobody")
+        failing = rows([], of("ff"))
+        open_tables(load_project(root).target).replace_partition(FINDINGS, failing)
+        assert len(notify(root).problems) == 1
+        project.write_text("name: shop\nprofile: test\non_finding: [{webhook: HOOK}]\n")
+        assert (notify(root).sent, notify(root).problems) == ((), ())
+
+
 def test_a_message_that_was_not_delivered_is_sent_even_if_the_check_passes_by_then(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,7 +136,7 @@ def _page(
     from dqsql.runner.report import read_page
 
     with session.progress() as progress:
-        project = Where(**where).project()
+        project = Where(**where).stored_project()
         return read_page(project, days, select, exclude, step=progress.step)
 
 

@@ -21,7 +21,7 @@ from dqsql.loading.dbt.tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, read_document
 from dqsql.loading.models import known_names
 from dqsql.loading.profiles import TargetRequest, load_target
-from dqsql.model.project import CheckModel, LeftTest, Project, Reader, Source, Target
+from dqsql.model.project import WHOLE, CheckModel, LeftTest, Project, Reader, Source, Target
 from dqsql.model.settings import as_names, as_text
 from dqsql.model.wording import first_of
 from dqsql.templating import MacroLibrary, base_context
@@ -30,10 +30,10 @@ FILE_NAME = "dbt_project.yml"
 _VARS_FILE = "vars.yml"
 SETTINGS = ("vars", "dqsql")
 _MANIFEST = "manifest.json"
+_ADOPT = "adopt_dbt_tests"
 # What dqsql's own files in dbt's target folder lie under, so that none of dbt's is replaced.
 _OWN_FOLDER = "dqsql"
 _NOT_FOR_DBT = frozenset({"name", "version", "config_version", "profile", "vars", "models"})
-_WHOLE = "__whole"
 # So many comments are named in a warning.
 _SHOWN = 10
 
@@ -214,13 +214,20 @@ class _Loader:
             left_tests=tuple(self.left),
             broken=broken,
             readers=_readers(self.manifest),
+            unasked=self._unasked,
         )
+
+    @property
+    def _unasked(self) -> frozenset[str]:
+        if self._adopts or self.config.own.settings.get(_ADOPT) is False:
+            return frozenset()
+        return frozenset(str(node.data["name"]) for node in self.manifest.tests.values())
 
     @property
     def _adopts(self) -> bool:
         if self.dbt_tests is not None:
             return self.dbt_tests
-        return bool(self.config.own.settings.get("adopt_dbt_tests"))
+        return bool(self.config.own.settings.get(_ADOPT))
 
     def _nodes(self) -> dict[str, Node]:
         """Everything with a relation, or between such things, upstream first."""
@@ -322,12 +329,12 @@ def _with_tests(
         return [("", first)]
     whole = replace(
         model,
-        name=f"{model.name}{_WHOLE}",
+        name=f"{model.name}{WHOLE}",
         config=replace(model.config, batch_by=None, segment_by=()),
         projections=(),
         annotations=tuple(a for t in beside for a in t.annotations),
     )
-    return [("", first), (_WHOLE, whole)]
+    return [("", first), (WHOLE, whole)]
 
 
 def _names(nodes: Mapping[str, Node], project: str) -> dict[str, str]:

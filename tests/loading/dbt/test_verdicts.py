@@ -19,6 +19,7 @@ from dqsql.errors import UsageError
 from dqsql.model.results import RunResult
 from dqsql.report.run_results import run_results
 from dqsql.runner.compilation import compile_project
+from dqsql.runner.finding import open_findings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,3 +158,24 @@ def test_a_view_whose_table_is_gone_is_told_where_the_model_reads_it(
     text = (shop / "models/marts/payments.sql").read_text(encoding="utf-8")
     assert span is not None and span.text == "source('raw', 'raw_payments')"
     assert text.splitlines()[span.line - 1][span.column - 1 :].startswith(span.text)
+
+
+def test_a_run_without_the_tests_leaves_their_findings_alone(
+    result: RunResult, shop: Path, spark: SparkSession
+) -> None:
+    before = {r["check_name"]: r["state"] for r in open_findings(shop, spark=spark)}
+    assert {"unique_notes_note", "one_note"} <= before.keys()
+    dqsql.run(shop, spark=spark)
+    after = {r["check_name"]: r["state"] for r in open_findings(shop, spark=spark)}
+    assert after == before
+    # With the setting, the project says that it has no such tests any more.
+    project = shop / "dbt_project.yml"
+    text = project.read_text(encoding="utf-8")
+    never = text.replace("severity: error", "adopt_dbt_tests: false")
+    project.write_text(never, encoding="utf-8")
+    try:
+        dqsql.run(shop, spark=spark)
+    finally:
+        project.write_text(text, encoding="utf-8")
+    left = {r["check_name"] for r in open_findings(shop, spark=spark)}
+    assert not left & before.keys()
