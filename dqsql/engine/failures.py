@@ -24,8 +24,15 @@ from dqsql.errors import (
 )
 from dqsql.model.project import CheckModel
 
-# Py4J lets the refusal through where the JVM has died between two calls.
+# Py4J lets the refusal through where the JVM has died between two calls, PySpark's client some of
+# gRPC's errors where the server has.
 SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionRefusedError)
+try:
+    from grpc import RpcError  # type: ignore[import-untyped]
+except ImportError:  # only who uses Spark Connect has it
+    pass
+else:
+    SPARK_FAILURES = (*SPARK_FAILURES, RpcError)
 
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _SUGGESTION = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
@@ -249,6 +256,18 @@ def _model_span(text: str, model: CheckModel) -> Span:
         and rendered[line - 1] == raw[original - 1]
     )
     return Span(model.path, original, column if same else 1)
+
+
+@contextmanager
+def loss_told(doing: str) -> Iterator[None]:
+    """Turn what Spark raises inside the block where it is gone into ConnectionLostErrors."""
+    try:
+        yield
+    except SPARK_FAILURES as error:
+        known = known_failure(str(error))
+        if known is None or not known.final:
+            raise
+        raise translate(error, doing) from error
 
 
 @contextmanager

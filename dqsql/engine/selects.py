@@ -8,6 +8,7 @@ columns. A session in this process analyses each statement once in any case.
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def fetched(frame: DataFrame) -> pa.Table:
         return frame.toArrow()
     from pyspark.sql.pandas.types import to_arrow_schema
 
+    if "timezone" not in signature(to_arrow_schema).parameters:
+        # Spark 4.1 asks for the types once more.
+        return frame.toArrow()
     remote: Any = frame
     # The rows come with their types.
     rows, types = remote._to_table()

@@ -392,19 +392,21 @@ class ProjectRun:
     ) -> ModelResult:
         """Check one model; what goes wrong with it does not stop the others."""
         from dqsql.engine.consumption import counting_bytes
+        from dqsql.engine.failures import loss_told
 
         model = plan.model
         start = time.monotonic()
         together = self._together.get(model.name)
         prepare = partial(self._prepared, spark=spark, journal=journal, tell=tell)
         try:
-            if together is None:
-                work = prepare(plan)
-            with counting_bytes(spark) as bytes_read:
-                if together is not None:
-                    work = together.run_of(plan, prepare)
-                result = work.execute()
-                result = replace(result, bytes_read=bytes_read())
+            with loss_told(f"cannot check {model.name}"):
+                if together is None:
+                    work = prepare(plan)
+                with counting_bytes(spark) as bytes_read:
+                    if together is not None:
+                        work = together.run_of(plan, prepare)
+                    result = work.execute()
+                    result = replace(result, bytes_read=bytes_read())
             if work.good is not None:
                 self.good[model.name] = work.good
             return self._with_untold(result)
