@@ -44,6 +44,8 @@ _MOST_OUTLIERS = 0.1
 _LONE_FROM = 15
 _BESIDE = 3
 _MOST_LONE = 0.02
+# How many times as far as the others those are that are lone, where there are more.
+_MUCH = 5.0
 _MOST_OF_LONE = 10.0
 # Ratios are tried where the largest value is so many times the least.
 _RATIOS_FROM = 1.5
@@ -217,19 +219,24 @@ def _with_lone_clipped(chosen: Chosen, lone: BoolArray) -> Chosen:
 def _lone(values: FloatArray) -> BoolArray:
     """Values far from those before them and from those behind them, as hardly any other is.
 
-    The first value has none before it, and the last one none behind it.
+    The first value has none before it, and the last one none behind it. Where more of them are far,
+    as in a month's peaks, it is those that are much further than the others.
     """
-    far, first = _far_from_before(values)
-    behind, last = (side[:, ::-1] for side in _far_from_before(values[:, ::-1]))
+    far, first, size = _far_from_before(values)
+    behind, last, size_behind = _far_from_before(values[:, ::-1])
+    behind, last = behind[:, ::-1], last[:, ::-1]
     found = (far | first) & (behind | last) & (far | behind)
     found &= ~_beside(found)
     known = np.isfinite(values).sum(axis=1)
-    few = found.sum(axis=1) <= np.maximum(1, _MOST_LONE * known)
-    return np.asarray(found & (few & (known >= _LONE_FROM))[:, None])
+    sizes = np.where(found, np.fmin(size, size_behind[:, ::-1]), 0.0)
+    most = np.maximum(1, _MOST_LONE * known).astype(int)
+    ordered = np.pad(-np.sort(-sizes, axis=1), ((0, 0), (0, 1)))
+    others = ordered[np.arange(len(ordered)), np.minimum(most, values.shape[1])]
+    return np.asarray(found & (sizes > _MUCH * others[:, None]) & (known >= _LONE_FROM)[:, None])
 
 
-def _far_from_before(values: FloatArray) -> tuple[BoolArray, BoolArray]:
-    """Which values are far from the middle of the last few, and which are the first of all."""
+def _far_from_before(values: FloatArray) -> tuple[BoolArray, BoolArray, FloatArray]:
+    """Which values are far from the middle of the last few, which are the first, and how far."""
     known = np.isfinite(values)
     before = np.full((*values.shape, _BESIDE), np.nan)
     for lag in range(1, _BESIDE + 1):
@@ -239,7 +246,7 @@ def _far_from_before(values: FloatArray) -> tuple[BoolArray, BoolArray]:
     typical = median_of(apart)[:, None] * _SD_OF_MEDIAN
     # Where most values are as the one before, one that is not is nothing rare.
     far = (apart > _OUTLIER * typical) & (typical > _NOTHING)
-    return np.asarray(far), np.asarray(known & (np.cumsum(known, axis=1) == 1))
+    return np.asarray(far), np.asarray(known & (np.cumsum(known, axis=1) == 1)), apart
 
 
 def _beside(places: BoolArray) -> BoolArray:

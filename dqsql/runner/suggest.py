@@ -32,7 +32,13 @@ from dqsql.runner.profile import ProfileWithSketches, measured_profile
 from dqsql.runner.validation import Rows, Validator
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.suggestions import across, rules
-from dqsql.suggestions.batches import DayCounts, ProposedBatches, day_columns, proposed_batches
+from dqsql.suggestions.batches import (
+    DayCounts,
+    ProposedBatches,
+    day_columns,
+    proposed_batches,
+    undecided_batches,
+)
 from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.names import unique_names
 from dqsql.suggestions.outcomes import decide
@@ -224,7 +230,10 @@ class _Suggesting:
             c.name: DayCounts(int(values[f"d{i}.count"]), float(values[f"d{i}.days"] or 0))
             for i, c in enumerate(columns)
         }
-        return proposed_batches(columns, counts, int(values["rows"]))
+        found = columns, counts, int(values["rows"])
+        if (note := undecided_batches(*found)) is not None:
+            self.notes.append(note)
+        return proposed_batches(*found)
 
     # --- rows ----------------------------------------------------------------------------------
 

@@ -121,8 +121,9 @@ def foreign_keys(
     for (column, key), union, own in zip(pairs, unions, owns, strict=True):
         found = foreign_key(column, key, union, own)
         if found is not None:
-            named = _names_agree(column.name, table, key)
-            by_column.setdefault(column.name, []).append((not named, found))
+            is_guess = not _names_agree(column.name, table, key)
+            found = replace(found, is_guess=is_guess)
+            by_column.setdefault(column.name, []).append((is_guess, found))
     chains = []
     for ranked in by_column.values():
         tried = [s for _, s in sorted(ranked, key=lambda r: r[0])][:_MOST_KEYS]

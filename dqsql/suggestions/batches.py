@@ -122,8 +122,7 @@ def proposed_batches(
     columns: Sequence[DayColumn], counts: Mapping[str, DayCounts], rows: int
 ) -> ProposedBatches | None:
     """The column by whose days the rows should be checked; None where that is not clear."""
-    fit = [c for c in columns if _fits(counts.get(c.name), rows)]
-    best = [c for c in fit if c.rank == fit[0].rank]
+    best = _best(columns, counts, rows)
     if len(best) != 1:
         return None
     (chosen,) = best
@@ -133,6 +132,27 @@ def proposed_batches(
         f"{chosen.name} has {days:,} days with {rows / days:,.0f} rows each on average, and no"
         " nulls: each day is a batch",
     )
+
+
+def undecided_batches(
+    columns: Sequence[DayColumn], counts: Mapping[str, DayCounts], rows: int
+) -> str | None:
+    """What to do where several columns say equally well when a row happened."""
+    best = _best(columns, counts, rows)
+    if len(best) < 2:
+        return None
+    names = ", ".join(c.name for c in best)
+    return (
+        f"all rows are one batch, since the day of a row may be any of {names}: choose one, as in"
+        f" {{{{ config(batch_by = '{best[0].day}') }}}}, and suggest again"
+    )
+
+
+def _best(
+    columns: Sequence[DayColumn], counts: Mapping[str, DayCounts], rows: int
+) -> list[DayColumn]:
+    fit = [c for c in columns if _fits(counts.get(c.name), rows)]
+    return [c for c in fit if c.rank == fit[0].rank]
 
 
 def _fits(counts: DayCounts | None, rows: int) -> bool:

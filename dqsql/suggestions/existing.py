@@ -89,7 +89,7 @@ class Existing:
         """The suggestions, those that exist marked so, and no weaker forms that exist."""
         return [
             replace(s, verdict=SuggestionVerdict.EXISTS)
-            if s.verdict is SuggestionVerdict.SUGGESTED and self.has(s)
+            if self.has(s)
             else replace(s, weaker=self._new(s.weaker))
             for s in suggestions
         ]

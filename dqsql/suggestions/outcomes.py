@@ -10,6 +10,7 @@ from dqsql.suggestions.intervals import floor_to, round_down, round_up
 from dqsql.suggestions.rules import comparison
 from dqsql.suggestions.suggestion import Envelope, Suggestion, SuggestionVerdict
 
+_EXTREMES = ("min(", "max(", "min_length(", "max_length(")
 # From so many batches on, a bound that failed is learned from the batches instead.
 _MIN_BATCHES = 3
 
@@ -59,11 +60,12 @@ def decide(candidate: Suggestion, outcomes: Mapping[str, Outcome], key: str) -> 
     fitted = _fitted(found, outcome)
     if fitted is not None:
         return [fitted]
-    refused = found.refused(_why(outcome))
+    # What only a resemblance of values speaks for is nobody's question.
+    refused = [] if found.is_guess else [found.refused(_why(outcome))]
     if candidate.weaker is None:
-        return [refused]
+        return refused
     weaker = decide(candidate.weaker, outcomes, f"{key}w")
-    return [refused, *(w for w in weaker if w.verdict is SuggestionVerdict.SUGGESTED)]
+    return [*refused, *(w for w in weaker if w.verdict is SuggestionVerdict.SUGGESTED)]
 
 
 def _measured(candidate: Suggestion, outcome: Outcome) -> Suggestion:
@@ -87,7 +89,7 @@ def _with_margin(candidate: Suggestion, outcome: Outcome) -> Suggestion:
     The largest of the rows looked at is exceeded sooner or later, unless batches reach the same.
     """
     envelope = candidate.envelope
-    if envelope is None or not envelope.metric.startswith(("min(", "max(")):
+    if envelope is None or not envelope.metric.startswith(_EXTREMES):
         return candidate
     fitted = _fitted(candidate, outcome) if len(outcome.values) >= _MIN_BATCHES else None
     if fitted is None or fitted.envelope is None:
@@ -130,10 +132,8 @@ def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:
     lower, upper = _bounds(envelope, low, high, margin)
     if envelope.lower is not None and "completeness(" in envelope.metric and not lower:
         return None
-    # The reason is about all rows, the bounds about batches.
-    words = (
-        f"{candidate.reason} in all rows looked at; the bounds hold in {_batches(outcome.batches)}"
-    )
+    # The reason is about the rows that were learned from, the bounds about batches.
+    words = f"{candidate.reason} in the sample; the bounds hold in {_batches(outcome.batches)}"
     fitted = replace(
         candidate,
         reason=words,

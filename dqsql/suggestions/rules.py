@@ -21,7 +21,7 @@ from dqsql.suggestions.intervals import (
     wilson_lower,
     written,
 )
-from dqsql.suggestions.names import ColumnName, UniqueNames
+from dqsql.suggestions.names import ColumnName, UniqueNames, singular_of, words
 from dqsql.suggestions.profiles import ColumnProfile, Kind, Profile, Summary
 from dqsql.suggestions.suggestion import Envelope, Suggestion
 
@@ -31,6 +31,7 @@ SKETCH_ERROR = 3 * 1.04 / math.sqrt(4096)
 # Fewer rows than this say little about distinct values and extremes.
 MIN_ROWS = 30
 # Longer lists of values are no categories that a person would maintain.
+_KEY_WORDS = frozenset({"id", "key", "uuid", "guid", "pk"})
 _MAX_CATEGORIES = 30
 _MAX_LIST = 500
 # Whole numbers are categories only when there are very few of them.
@@ -58,6 +59,12 @@ class ColumnEvidence:
     table: str
     names: UniqueNames
     ordered: bool = True
+
+    def is_own_key(self, column: ColumnProfile) -> bool:
+        """Whether it is named after the table, as `payment_id` in `payments`, and all differ."""
+        about = words(column.name)
+        own = [singular_of(w) for w in words(self.table)]
+        return len(about) > 1 and about.pop() in _KEY_WORDS and own[-len(about) :] == about
 
     def unique_probability(self, column: ColumnProfile) -> float:
         """What the classifier says of a column's name."""
@@ -152,6 +159,7 @@ def _unique(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
     if abs(1 - ratio) > SKETCH_ERROR:
         return
     score = evidence.unique_probability(column)
+    is_own = evidence.is_own_key(column)
     name = plain_name(column.name)
     lower = floor_to(wilson_lower(min(1.0, ratio), column.count))
     weaker = Suggestion(
@@ -172,7 +180,9 @@ def _unique(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
         "unique",
         f"about {column.about_distinct:,.0f} distinct values in"
         f" {column.count:,} rows,"
-        f" and the name says so ({score:.0%})",
+        + (
+            " and it is named after the table" if is_own else f" and the name says so ({score:.0%})"
+        ),
         coverage=f"uniqueness({name})",
         weaker=weaker,
         score=score,
@@ -181,7 +191,7 @@ def _unique(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
         f"the values look unique, but the name does not (probability {score:.2f});"
         " likely they are not meant to be"
     )
-    yield found if score > 0.5 else found.refused(why)
+    yield found if is_own or score > 0.5 else found.refused(why)
 
 
 def _non_negative(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:

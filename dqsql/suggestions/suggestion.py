@@ -49,7 +49,8 @@ class Suggestion:
     first argument. `promise` names what is demanded of the column, so that a check of the user's
     about the same is left alone. `coverage` is a metric in [0, 1]: the share of rows that comply;
     None where the check is about all rows at once. `weaker` takes the candidate's place where it
-    does not hold. `score` is the classifier's probability. After validation `measured` is the
+    does not hold. `score` is the classifier's probability. Of a guess nothing is said where it does
+    not hold. After validation `measured` is the
     coverage on held-out rows, `batches` and `held` count the batches tried and passed.
     """
 
@@ -66,6 +67,7 @@ class Suggestion:
     envelope: Envelope | None = None
     weaker: Suggestion | None = None
     score: float | None = None
+    is_guess: bool = False
     verdict: SuggestionVerdict = SuggestionVerdict.SUGGESTED
     measured: float | None = None
     batches: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dqsql.suggestions.batches import DayCounts, day_columns, proposed_batches
+from dqsql.suggestions.batches import DayCounts, day_columns, proposed_batches, undecided_batches
 
 GOOD = DayCounts(1_000, 40)
 
@@ -78,3 +78,14 @@ def test_the_reason() -> None:
     assert found.reason == (
         "day has 40 days with 25 rows each on average, and no nulls: each day is a batch"
     )
+
+
+def test_several_that_fit_are_named() -> None:
+    types = {"pay_date": "date", "settled_on": "date", "amount": "double"}
+    columns = day_columns("payments", types)
+    counts = dict.fromkeys(types, GOOD)
+    assert proposed_batches(columns, counts, 1_000) is None
+    assert "any of pay_date, settled_on: choose one" in (
+        undecided_batches(columns, counts, 1_000) or ""
+    )
+    assert undecided_batches(columns[:1], counts, 1_000) is None

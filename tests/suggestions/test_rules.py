@@ -112,6 +112,17 @@ def test_nothing_is_said_of_empty_columns_and_relations() -> None:
     assert suggestions(ColumnProfile("city", "string", 0, 0)) == {}
 
 
+def test_a_key_that_is_named_after_its_table_is_suggested() -> None:
+    def verdicts(table: str, name: str) -> list[SuggestionVerdict]:
+        profile = Profile(table, 1_000, (column(name, "string", distinct=996.0),))
+        found = column_suggestions(ColumnEvidence(profile, table, unique_names()))
+        return [s.verdict for s in found if s.call == "unique"]
+
+    for table, name in (("payments", "payment_id"), ("raw_payments", "payment_key")):
+        assert verdicts(table, name) == [SuggestionVerdict.SUGGESTED]
+    assert verdicts("payments", "invoice_amount_key") == [SuggestionVerdict.REFUSED]
+
+
 def test_unique_needs_values_and_name() -> None:
     unique = suggestions(column("order_id", "bigint", distinct=996.0))
     assert unique["UniqueIfApproximatelyUnique"].verdict is SuggestionVerdict.SUGGESTED
@@ -227,6 +238,9 @@ def test_another_key_is_tried_where_the_exact_count_refutes_one() -> None:
         replace(first, measured=1.0, batches=1, held=1)
     ]
     assert len(decide(first, {"s": fails, "sw": fails, "sww": fails}, "s")) == 1
+    # What only values speak for is not told of where it does not hold.
+    guess = replace(first, is_guess=True, weaker=None)
+    assert decide(guess, {"s": fails}, "s") == [] and len(decide(guess, {"s": holds}, "s")) == 1
     # What the user has is not suggested in its stead.
     (marked,) = existing(("customer_code", "references(shop.parcels, code)")).marked([first])
     assert marked.weaker is not None
