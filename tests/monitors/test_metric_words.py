@@ -6,7 +6,9 @@ import math
 
 import pytest
 
+from dqsql.decisions.distances import CategoricalState
 from dqsql.decisions.program import COUNTED, Clause, ClauseVerdict, Program, ProgramVerdict
+from dqsql.decisions.running_numbers import TextState
 from dqsql.decisions.stationarity import Transform
 from dqsql.model.metric_traits import (
     CATEGORICAL_DISTANCES,
@@ -16,7 +18,7 @@ from dqsql.model.metric_traits import (
     metric_words,
 )
 from dqsql.monitors.kinds.avh import _NUMERIC, _TEXT
-from dqsql.monitors.kinds.avh.words import message
+from dqsql.monitors.kinds.avh.words import message, moved
 
 _SPEAKS = {"min", "max", "mean", "median", "sum", "count"}
 _WATCHED = {*_NUMERIC, *_TEXT, *NUMERIC_DISTANCES, *CATEGORICAL_DISTANCES, *PATTERN_DISTANCES}
@@ -69,3 +71,19 @@ def test_a_share_of_nulls_is_told_once_and_in_percent(first: int) -> None:
     )
     alone = ProgramVerdict(program, "fail", 3.0, clauses[first * 2 : first * 2 + 1], "")
     assert "57.5% of values are null, expected at most 23.6%" in message("x", program, alone)
+
+
+def test_what_is_more_or_less_frequent_is_named() -> None:
+    before = TextState(
+        CategoricalState({"shipped": 60.0, "new": 40.0}), CategoricalState({"lllllll": 100.0})
+    )
+    now = TextState(CategoricalState({"sent": 60.0, "new": 40.0}), CategoricalState({"llll": 100.0}))
+
+    def told(metric: str) -> tuple[str, ...]:
+        broken = _broken(metric, "chebyshev", 3.5, 0.0)
+        program = Program("status", (broken.clause,), 0.01, "calibrated", 0, 0)
+        return tuple(moved(ProgramVerdict(program, "fail", 2.0, (broken,), ""), before, now))
+
+    assert told("kl_div") == ("'shipped' 60% -> 0%", "'sent' 0% -> 60%")
+    assert told("pat_l_1") == ("'lllllll' 100% -> 0%", "'llll' 0% -> 100%")
+    assert told("complete_ratio") == ()

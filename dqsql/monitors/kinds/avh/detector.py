@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.bounds import history_for, least_fpr
 from dqsql.decisions.distances import without_drift
-from dqsql.decisions.program import Program
+from dqsql.decisions.program import Program, ProgramVerdict
 from dqsql.model.batches import batch_order
 from dqsql.model.metric_traits import NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
@@ -43,7 +44,7 @@ from dqsql.monitors.kinds.avh.evidence import (
     IssueEvidence,
     distances,
 )
-from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message
+from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message, moved
 from dqsql.monitors.programs import StoredProgram
 from dqsql.monitors.recompute import rests_on, shown_key
 from dqsql.monitors.settings import read_settings
@@ -431,7 +432,8 @@ class AvhDetector:
         if status is Status.WARN and batch not in self.context.accepted_by_review:
             history.warn(unit.monitor.id, batch, finite(verdict.score))
         worst = verdict.clauses[0] if verdict.clauses else None
-        result = result_of(unit.monitor, batch, status, message(unit.column, program, verdict))
+        told = message(unit.column, program, verdict, self._moved(unit, verdict, batch))
+        result = result_of(unit.monitor, batch, status, told)
         result = replace(
             result,
             observed=finite(worst.observed) if worst else None,
@@ -454,6 +456,14 @@ class AvhDetector:
             caught=program.caught,
             clauses=[clause_details(c, unit.keys[c.clause.metric]) for c in verdict.clauses],
         )
+
+    def _moved(self, unit: Unit, verdict: ProgramVerdict, batch: str) -> Sequence[str]:
+        """Which values are more or less frequent than before, where that is what is odd."""
+        before = self.before(unit, batch)
+        hidden = hides_values(self.context.plan.model, unit.column, unit.monitor.settings)
+        if unit.numeric or hidden or not before:
+            return ()
+        return moved(verdict, *(self._distribution(unit, b).texts for b in (before[-1], batch)))
 
     def store(self, unit: Unit, program: Program, batch: str) -> None:
         """Keep what was learned for a batch, as a new version where the evidence is another."""

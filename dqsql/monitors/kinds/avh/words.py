@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from dqsql.decisions.drift import categorical_drift
 from dqsql.decisions.program import (
     COUNTED,
     ClauseVerdict,
@@ -14,7 +15,13 @@ from dqsql.decisions.program import (
     share_words,
     transform_words,
 )
-from dqsql.model.metric_traits import COMPLETENESS_METRICS, metric_words
+from dqsql.decisions.running_numbers import TextState
+from dqsql.model.metric_traits import (
+    CATEGORICAL_DISTANCES,
+    COMPLETENESS_METRICS,
+    PATTERN_DISTANCES,
+    metric_words,
+)
 from dqsql.model.wording import range_words
 from dqsql.monitors.context import finite
 from dqsql.monitors.history import MetricKey
@@ -23,8 +30,13 @@ from dqsql.monitors.recompute import shown_key
 _SHOWN_CLAUSES = 3
 
 
-def message(column: str, program: Program, verdict: ProgramVerdict) -> str:
-    """What a person reads first: which bounds were broken, and what was seen."""
+def message(
+    column: str, program: Program, verdict: ProgramVerdict, shifts: Sequence[str] = ()
+) -> str:
+    """What a person reads first: which bounds were broken, and what was seen.
+
+    `shifts` are values that have become more or less frequent.
+    """
     broken = [c for c in verdict.clauses if c.status != "pass"]
     if not program.clauses:
         return f"{column}: no bound could be learned at a false-positive rate of {program.fpr:g}"
@@ -43,9 +55,22 @@ def message(column: str, program: Program, verdict: ProgramVerdict) -> str:
     rest = f" and {more} more bound{'s' if more > 1 else ''} broken" if more > 0 else ""
     clause = broken[0].clause
     return (
-        f"{column} is unlike its history: {told}{rest};"
+        f"{column} is unlike its history: {', '.join((told, *shifts))}{rest};"
         f" learned from {clause.first_batch} to {clause.last_batch}"
     )
+
+
+def moved(verdict: ProgramVerdict, before: TextState, now: TextState) -> Sequence[str]:
+    """The values, or else shapes of texts, whose shares differ most: `'DE' 70% -> 40%`.
+
+    Nothing where no distance is beyond its bounds.
+    """
+    broken = {c.clause.metric for c in verdict.clauses if c.status != "pass"}
+    if not broken.isdisjoint(CATEGORICAL_DISTANCES):
+        return categorical_drift("js", before.values, now.values).shifts
+    if not broken.isdisjoint(PATTERN_DISTANCES):
+        return categorical_drift("js", before.patterns, now.patterns).shifts
+    return ()
 
 
 def _each_share_once(broken: Sequence[ClauseVerdict]) -> list[ClauseVerdict]:
