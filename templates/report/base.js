@@ -62,6 +62,12 @@ const has = v => v !== null && v !== undefined;
 const quote = t => /^[\w@.,:\/=+-]+$/.test(t) ? t : `'${t.replace(/'/g, `'\\''`)}'`;
 
 function command(text) {
-  const copy = h('button', {type: 'button', onclick: () => navigator.clipboard && navigator.clipboard.writeText(text).then(() => { copy.textContent = 'Copied'; })}, 'Copy');
-  return h('div', {class: 'command'}, h('pre', {}, text), copy);
+  const shown = h('pre', {}, text), copy = h('button', {type: 'button', 'aria-live': 'polite', 'aria-label': `Copy ${text}`, onclick: async () => {
+    // Only pages that came safely may write to the clipboard.
+    if (!navigator.clipboard) return getSelection().selectAllChildren(shown);
+    await navigator.clipboard.writeText(text);
+    copy.textContent = 'Copied';
+    copy.removeAttribute('aria-label');
+  }}, 'Copy');
+  return h('div', {class: 'command'}, shown, copy);
 }

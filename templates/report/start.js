@@ -5,12 +5,17 @@ const MAKERS = {model: modelPage, finding: findingPage, check: checkPage, checks
 const scrolled = new Map();
 let displayed = '', turns = 0;
 
+// An address that somebody wrote by hand.
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch (error) { return part; }
+}
+
 async function show() {
   if (location.hash === '#main') return;
   const turn = ++turns, back = !followed;
   followed = false;
   place = location.hash || '#/';
-  const [page, ...rest] = place.replace(/\?.*/, '').replace(/^#\/?/, '').split('/').map(decodeURIComponent);
+  const [page, ...rest] = place.replace(/\?.*/, '').replace(/^#\/?/, '').split('/').map(decoded);
   waiting.clear();
   lists.clear();
   tip();
