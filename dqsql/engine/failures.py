@@ -53,13 +53,23 @@ _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")
 class Known:
     """A failure that is recognised by a pattern.
 
-    After one that is `final` Spark does nothing more.
+    After one that is `final` Spark does nothing more. `details` follow the message where the
+    pattern's groups have found what they name.
     """
 
     pattern: re.Pattern[str]
     message: str
     hint: str
     final: bool = False
+    details: str = ""
+
+    def told(self, text: str) -> str:
+        """The message on one of Spark's texts."""
+        found = self.pattern.search(text)
+        groups = {} if found is None else found.groupdict()
+        if not self.details or None in groups.values():
+            return self.message
+        return f"{self.message}: {self.details.format_map(groups)}"
 
 
 _KNOWN = (
@@ -107,10 +117,16 @@ _KNOWN = (
         "something else writes there; run again when it is done",
     ),
     Known(
-        re.compile(r"PARQUET_COLUMN_DATA_TYPE_MISMATCH"),
+        re.compile(
+            r"PARQUET_COLUMN_DATA_TYPE_MISMATCH"
+            r"(?:\] [^\n]*? file (?:file:/*(?=/))?(?P<file>[^\n]+?)\. Data type"
+            r"[^\n]*? column \[(?P<column>[^\]\n]+)\]\."
+            r" Expected Spark type (?P<type>[^\n]+?), actual Parquet type (?P<other>\w+))?"
+        ),
         "Parquet files of one source have a column in different types",
         "write them with one type; pandas gives a column without values the type null: use"
         " df.astype({'the_column': 'string'})",
+        details="{column} is {type}, and {other} in {file}",
     ),
     Known(
         re.compile(r"Failed to find the data source: delta|DATA_SOURCE_NOT_FOUND.*\bdelta\b"),
@@ -179,7 +195,7 @@ def translate(error: Exception, doing: str, span: Span | None = None) -> EngineE
     known = known_failure(str(error))
     if known is not None:
         kind = ConnectionLostError if known.final else QueryError
-        return kind(f"{doing}: {known.message}", span=span, hint=known.hint)
+        return kind(f"{doing}: {known.told(str(error))}", span=span, hint=known.hint)
     if _hiding.get() and not isinstance(error, AnalysisException):
         told = f"{doing}: {condition or type(error).__name__} {_HIDDEN}"
         return QueryError(told, span=span)

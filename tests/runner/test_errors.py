@@ -13,7 +13,7 @@ from click.testing import Result as CliResult
 from pyspark.errors import PySparkException
 
 from dqsql.cli.main import cli
-from dqsql.engine.failures import translate
+from dqsql.engine.failures import known_failure, translate
 from dqsql.runner import api
 
 from .conftest import SOURCES, NewProject
@@ -393,3 +393,17 @@ def test_of_several_failures_of_a_query_the_first_is_told() -> None:
     error = translate(failed, "the scan failed")
     assert error.message == "the scan failed: The value 'x' cannot be cast."
     assert error.hint == "Spark's condition is CAST_INVALID_INPUT"
+
+
+def test_a_file_whose_column_has_another_type_is_named() -> None:
+    said = (
+        "[FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Encountered error while reading file"
+        " file:///data/t/2025-01-02.parquet. Data type mismatches when reading Parquet column [a]."
+        " Expected Spark type bigint, actual Parquet type BINARY. SQLSTATE: KD001"
+    )
+    known = known_failure(f"org.apache.spark.SparkException: {said}\n\tat org")
+    assert known is not None
+    assert known.told(said).endswith(
+        "in different types: a is bigint, and BINARY in /data/t/2025-01-02.parquet"
+    )
+    assert known.told("PARQUET_COLUMN_DATA_TYPE_MISMATCH").endswith("in different types")
