@@ -19,6 +19,8 @@ from dqsql.model.metric_traits import DISTANCE_METRICS
 # The paper leaves the grid open: half-widths of 1 to 30 standard deviations.
 _PAPER_GRID = np.arange(1.0, 30.25, 0.25)
 # Issues can lie anywhere beyond, and among clauses that catch the same, the widest is the safest.
+# A share of the rate that costs a bound nothing.
+_NEGLIGIBLE = 1e-3
 _CALIBRATED_GRID = np.geomspace(1.5, 1e7, 140)
 # How much further out than the bound an injected issue must lie. Each is a covering goal of its
 # own: an issue of the same kind in tomorrow's batch will be weaker or stronger than the sample.
@@ -222,7 +224,11 @@ class _AlikeSeries:
         possible = threshold < high if side > 0 else threshold > low
         if side < 0:
             possible &= ~np.array([[o.metric in DISTANCE_METRICS] for o in self.many])
-        return fpr, threshold, (fpr <= self.budgets[:, None]) & possible
+        # A bound that is wider than one which hardly ever errs is no better: it would let pass what
+        # no injected issue resembles.
+        rare = fpr <= _NEGLIGIBLE * self.budgets[:, None]
+        wider = np.cumsum(rare, axis=1) > 1
+        return fpr, threshold, (fpr <= self.budgets[:, None]) & possible & ~wider
 
     @staticmethod
     def _loses(reached: npt.NDArray[np.int64], keep: BoolArray) -> BoolArray:

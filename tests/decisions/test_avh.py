@@ -424,3 +424,12 @@ def test_bad_arguments() -> None:
         fit_program(history(steady()), AvhConfig(fpr=0.0))
     with pytest.raises(DecisionError, match="unknown bounds"):
         fit_program(history(steady()), AvhConfig(bounds="loose"))  # type: ignore[arg-type]
+
+
+def test_a_steady_metric_has_a_bound_near_it_though_the_issues_are_far() -> None:
+    steady = np.full((30, 1), 3.0)
+    year = np.array([[368.0], [-362.0]])
+    history = ColumnHistory("ship_date", ("days_to_median",), steady, ("later", "earlier"), year)
+    (clause,) = fit_program(history).clauses
+    assert -22 < clause.lower < 3 < clause.upper < 28
+    assert clause.fpr <= 2 * 0.01 * 1e-3
