@@ -14,7 +14,7 @@ from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import as_known, batch_order
 from dqsql.model.plan import Declared
 from dqsql.model.project import WARN_HALF, Severity
-from dqsql.model.results import FINDINGS, Status
+from dqsql.model.results import FINDINGS, Status, distance_outside
 from dqsql.model.tables import BATCHES, RESULTS
 from dqsql.model.wording import first_of
 
@@ -175,11 +175,15 @@ def _near_of_model(text: str, models: Mapping[str, str]) -> str | None:
 
 
 def _finding_rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Orders verdicts: findings first (last in this order), the newest, failures, whole batches."""
+    """Orders verdicts: findings first (last in this order), the newest, failures, whole batches.
+
+    Of segments the one that is furthest outside its bounds, as a run names it.
+    """
     found, whole = row["status"] in FINDINGS, row["segment"] is None
     failed = row["status"] in (Status.ERROR.value, Status.FAIL.value)
     error = row["severity"] == Severity.ERROR.value
-    return (found, batch_order(row["batch"]), failed, whole, row["segment"] or "", error)
+    far = distance_outside(row["observed"], row["lower_bound"], row["upper_bound"])
+    return (found, batch_order(row["batch"]), failed, whole, far, row["segment"] or "", error)
 
 
 @dataclass(frozen=True)

@@ -182,6 +182,14 @@ class Result:
         return result_id(self.check_id, self.batch, self.segment)
 
 
+def distance_outside(observed: float | None, lower: float | None, upper: float | None) -> float:
+    """How far a value lies outside its bounds; 0 inside, and where it is not known."""
+    if observed is None:
+        return 0.0
+    above = 0.0 if upper is None else observed - upper
+    return max(0.0, above, 0.0 if lower is None else lower - observed)
+
+
 def result_id(check_id: str, batch: str | None, segment: str | None) -> str:
     """The name of a verdict: `check_id@batch`, for a segment `check_id@batch/segment`.
 

@@ -13,6 +13,7 @@ from dqsql.model.results import (
     Result,
     RunResult,
     Status,
+    distance_outside,
     worst_status,
 )
 from dqsql.model.wording import plural, range_words
@@ -89,13 +90,7 @@ def _badness(result: Result) -> tuple[bool, float, str]:
 
     A whole batch before segments: the smallest of these are the furthest off.
     """
-    observed = result.observed
-    distance = 0.0
-    if observed is not None:
-        if result.upper is not None:
-            distance = max(distance, observed - result.upper)
-        if result.lower is not None:
-            distance = max(distance, result.lower - observed)
+    distance = distance_outside(result.observed, result.lower, result.upper)
     return (result.segment is None, distance, result.batch or "")
 
 
