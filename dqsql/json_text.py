@@ -96,9 +96,15 @@ def jsonable(value: Any) -> Any:
     without a value is, and infinities become the strings `Infinity` and `-Infinity`, since they
     do say something.
     """
+    kind = type(value)
+    # What nearly all of a document is made of.
+    if kind is str:
+        return value if value.isascii() else _text(value)
+    if value is None or kind is bool or kind is int:
+        return value
     if isinstance(value, Enum):
         return jsonable(value.value)
-    if value is None or isinstance(value, bool | int | str):
+    if isinstance(value, int | str):
         return _text(value) if isinstance(value, str) else value
     if isinstance(value, float):
         return _number(value)

@@ -76,6 +76,7 @@ class DeltaFolderStore(Store):
                 hint="set `warehouse` to a folder without any of [ ] ^ | % and \\",
             )
         self._written: set[str] = set()
+        self._opened: dict[str, DeltaTable] = {}  # to be read
         self._batched_by: dict[str, str] = {}  # of tables of users' rows
 
     # --- tables --------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ class DeltaFolderStore(Store):
         """See `Store.select_arrow`."""
         wanted = list(columns or table.column_names)
         with self.telling(f"cannot read {table.name}"):
-            found = self.table(table.name)
+            found = self._to_read(table.name)
             if found is None:
                 return no_rows(table, wanted)
             rows = delta_log.selected(found, table, wanted, where or {})
@@ -142,7 +143,7 @@ class DeltaFolderStore(Store):
 
     def _read_states(self, name: str, batches: Collection[str] | None) -> DataFrame | None:
         with self.telling(f"cannot read {name}"):
-            table = self.table(name)
+            table = self._to_read(name)
             if table is None:
                 return None
             files = [
@@ -168,7 +169,7 @@ class DeltaFolderStore(Store):
     def has(self, name: str) -> bool:
         """See `Store.has`."""
         with self.telling(f"cannot read {name}"):
-            return self.table(name) is not None
+            return self._to_read(name) is not None
 
     def replace_rows(
         self, name: str, rows: DataFrame, by: str, batches: Collection[str] | None
@@ -221,7 +222,7 @@ class DeltaFolderStore(Store):
     def sizes(self, name: str) -> Mapping[str, int] | None:
         """See `Store.sizes`."""
         with self.telling(f"cannot read {name}"):
-            table = self.table(name)
+            table = self._to_read(name)
             if table is None:
                 return None
             files = delta_log.logged_files(table)
@@ -270,6 +271,15 @@ class DeltaFolderStore(Store):
             return DeltaTable(self._uri(name))
         except TableNotFoundError:
             return None
+
+    def _to_read(self, name: str) -> DeltaTable | None:
+        """As `table`, opened again only if something was written since: opening takes longest."""
+        known = self._opened.get(name)
+        if known is None or self.folder is None or known.version() != self._version(name):
+            known = self.table(name)
+            if known is not None:
+                self._opened[name] = known
+        return known
 
     def _overwrite(
         self, name: str, rows: pa.Table, condition: str | None, partitions: Sequence[str]
@@ -341,6 +351,7 @@ class DeltaFolderStore(Store):
                 else:
                     break
         self._written.add(name)
+        self._opened.pop(name, None)
 
     def telling(self, doing: str) -> Telling:
         """Turns failures of delta-rs and Arrow into StorageErrors."""
