@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from dqsql.redaction import redact
 
@@ -239,10 +240,12 @@ def _nearest(name: str, candidates: tuple[str, ...], label: str) -> str | None:
 class CheckFailedError(DqsqlError):
     """A run did not pass, and that was to end something.
 
-    Raised by `RunResult.raise_for_status`, and by streams that stop at failures.
+    Raised by `RunResult.raise_for_status`, with the run's `findings`, and by streams that stop at
+    failures.
     """
 
     kind = "checks failed"
+    findings: tuple[Any, ...] = ()
 
 
 class NotificationError(DqsqlError):

@@ -470,7 +470,9 @@ class RunResult:
         lines += self._troubles()
         if len(bad) > _MAX_TOLD:
             lines.append(f"and {len(bad) - _MAX_TOLD:,} more")
-        raise CheckFailedError("\n".join([self.summary, *lines]))
+        error = CheckFailedError("\n".join([self.summary, *lines]))
+        error.findings = self.findings
+        raise error
 
     @property
     def seconds(self) -> float:

@@ -149,8 +149,9 @@ def test_verdicts(frame: DataFrame) -> None:
     assert "<td>not_null(id)</td>" in result._repr_html_()
     table = result.to_pandas()
     assert list(table[table.status == "warn"].observed) == [27.0]
-    with pytest.raises(CheckFailedError, match=r"not_null\(id\)|not_null_id"):
+    with pytest.raises(CheckFailedError, match=r"not_null\(id\)|not_null_id") as caught:
         result.raise_for_status()
+    assert caught.value.findings == result.findings != ()
     dqsql.check(frame, checks, severity="warn").raise_for_status()
 
 

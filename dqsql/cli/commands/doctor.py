@@ -27,9 +27,7 @@ def command(session: Session, *, repair: bool, **where: Any) -> int:
     from dqsql.runner.upkeep import doctor
 
     found = doctor(repair=repair, **where)
-    if session.json:
-        session.print_json({**asdict(found), "exit_code": found.exit_code})
-        return found.exit_code
+    session.print_outcome(found.exit_code, **asdict(found))
     for ailment in found.ailments:
         word = "mended" if ailment.mended else "note" if ailment.harmless else "wrong"
         session.say(f"{word}: {ailment.table}: {printable(ailment.what)}")
