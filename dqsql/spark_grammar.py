@@ -62,7 +62,7 @@ class OpaqueSpark(Spark):
             symmetric = True if self._match_text_seq("SYMMETRIC") else None
             low = self._parse_bitwise()
             if low is not None and not self._match(TokenType.AND):
-                self.raise_error("between lacks its and: x between 0 and 9, or @in_range(0, 9)")
+                self.raise_error("between lacks its and: x between 0 and 9")
             high = self._parse_bitwise()
             return self.expression(exp.Between(this=this, low=low, high=high, symmetric=symmetric))
 

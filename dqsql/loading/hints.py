@@ -28,6 +28,7 @@ _ASSIGNED = re.compile(r"\(\s*(\w+)\s*=\s*(?:\[(.*)\]|\()", re.DOTALL)
 _COLON = re.compile(r"[(,]\s*([^\W\d]\w*)\s*:\s*(?!:)")
 _CURLY_QUOTES = re.compile("[\u2018\u2019\u201a\u201b\u201c\u201d\u201e]")
 _NUMBER = re.compile(r"(?<![\w.])-?(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
+_BETWEEN_CALL = re.compile(r"^\s*between\s*\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)", re.IGNORECASE)
 _BETWEEN = re.compile(r"^(.*?)\s*\bbetween\b(.*)$", re.IGNORECASE | re.DOTALL)
 # What stands bare where a text in quotes is wanted.
 _BARE_PATTERN = re.compile(r"^\s*(pattern|matches)\s*[(/](.*?)[)/]?\s*$", re.IGNORECASE | re.DOTALL)
@@ -86,6 +87,11 @@ def expression_hint(text: str) -> str | None:
 
 
 # --- rules on whole expressions ----------------------------------------------------------------
+
+
+def _between_call(text: str) -> str | None:
+    found = _BETWEEN_CALL.match(text)
+    return None if found is None else f"did you mean @in_range({found[1]}, {found[2]})?"
 
 
 def _operator_name(text: str) -> str | None:
@@ -200,6 +206,7 @@ def _no_comma(text: str) -> str | None:
 
 
 _RULES: tuple[Callable[[str], str | None], ...] = (
+    _between_call,
     _operator_name,
     curly_quotes,
     _unquoted,

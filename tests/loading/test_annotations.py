@@ -121,7 +121,7 @@ def test_problems(comment: str, message: str, text_at: str) -> None:
     ("comment", "offset", "hint"),
     [
         ("@notnull", 1, "did you mean @not_null?"),
-        ("@between(1, 2)", 1, "@in_range(1, 100)"),
+        ("@between(0, 1000)", 1, "did you mean @in_range(0, 1000)?"),
         ("@like 'x%'", 1, "@matches('regex')"),
         ("@completeness > 80%", 1, "0.8, not 80%"),
         ("@completeness > 80% and x < 1", 1, "0.8, not 80%"),
