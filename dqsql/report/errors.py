@@ -14,6 +14,7 @@ from dqsql.report.terminal import Terminal
 from dqsql.report.text import display_width, printable
 
 _MAX_LINE = 100
+_MOST_TOLD = 50
 _MAX_FILE_BYTES = 10_000_000
 
 
@@ -35,16 +36,19 @@ def flatten(error: DqsqlError) -> tuple[DqsqlError, ...]:
 
 
 def print_error(terminal: Terminal, error: DqsqlError, roots: Sequence[Path] = ()) -> None:
-    """Print one block per error, of an `ErrorGroup` one for each member.
+    """Print one block per error, of an `ErrorGroup` one for each of the first members.
 
     `roots` are folders that the files of spans may be relative to, tried in order.
     """
     errors = flatten(error)
-    for each in errors:
+    for each in errors[:_MOST_TOLD]:
         for line in error_lines(terminal, each, roots):
             terminal.line(line)
     if len(errors) > 1:
-        terminal.line(terminal.style(plural(len(errors), "error"), "red", "bold"))
+        # Of thousands the first ones say what to mend; in JSON there are all.
+        shown = "" if len(errors) <= _MOST_TOLD else f", of which the first {_MOST_TOLD} are shown"
+        told = f"{plural(len(errors), 'error')}{shown}"
+        terminal.line(terminal.style(told, "red", "bold"))
 
 
 def error_lines(terminal: Terminal, error: DqsqlError, roots: Sequence[Path] = ()) -> Iterator[str]:

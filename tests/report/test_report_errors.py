@@ -98,3 +98,9 @@ def test_the_record_of_an_error() -> None:
     assert record["type"] == "AnnotationError"
     assert (record["file"], record["line"], record["column"]) == ("a.sql", 1, 2)
     assert error_record(ConfigError("x"))["file"] is None
+
+
+def test_of_thousands_of_errors_the_first_are_shown() -> None:
+    told = printed(ErrorGroup([ConfigError(f"setting {n} is wrong") for n in range(4_500)]))
+    assert told.count("is wrong") == 50
+    assert told.endswith("\n4,500 errors, of which the first 50 are shown\n")
