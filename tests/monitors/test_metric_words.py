@@ -77,7 +77,9 @@ def test_what_is_more_or_less_frequent_is_named() -> None:
     before = TextState(
         CategoricalState({"shipped": 60.0, "new": 40.0}), CategoricalState({"lllllll": 100.0})
     )
-    now = TextState(CategoricalState({"sent": 60.0, "new": 40.0}), CategoricalState({"llll": 100.0}))
+    now = TextState(
+        CategoricalState({"sent": 60.0, "new": 40.0}), CategoricalState({"llll": 100.0})
+    )
 
     def told(metric: str) -> tuple[str, ...]:
         broken = _broken(metric, "chebyshev", 3.5, 0.0)
