@@ -220,7 +220,7 @@ def _lone(values: FloatArray) -> BoolArray:
     """Values far from those before them and from those behind them, as hardly any other is.
 
     The first value has none before it, and the last one none behind it. Where more of them are far,
-    as in a month's peaks, it is those that are much further than the others.
+    as in a month's peaks, it is the last one if it is much further than the others.
     """
     far, first, size = _far_from_before(values)
     behind, last, size_behind = _far_from_before(values[:, ::-1])
@@ -232,7 +232,8 @@ def _lone(values: FloatArray) -> BoolArray:
     most = np.maximum(1, _MOST_LONE * known).astype(int)
     ordered = np.pad(-np.sort(-sizes, axis=1), ((0, 0), (0, 1)))
     others = ordered[np.arange(len(ordered)), np.minimum(most, values.shape[1])]
-    return np.asarray(found & (sizes > _MUCH * others[:, None]) & (known >= _LONE_FROM)[:, None])
+    few = (found.sum(axis=1) <= most)[:, None] | (last & (sizes > _MUCH * others[:, None]))
+    return np.asarray(found & few & (known >= _LONE_FROM)[:, None])
 
 
 def _far_from_before(values: FloatArray) -> tuple[BoolArray, BoolArray, FloatArray]:

@@ -330,7 +330,6 @@ class BatchNormal(LearnedStrategy):
     @property
     def rate(self) -> float | None:
         """As of others; Deequ's arithmetic has Deequ's three deviations."""
-        # zero-argument super() does not work in classes with slots.
         return None if self.include_new and self.default_bounds else LearnedStrategy.rate.fget(self)  # type: ignore[attr-defined]
 
 

@@ -12,7 +12,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -68,11 +68,14 @@ class Journal:
     failed: dict[str, DqsqlError] = field(default_factory=dict)
     _works: list[Work] = field(default_factory=list)
     _since: float = 0.0
+    _watching: Future[None] | None = None
     _gathering: threading.Lock = field(default_factory=threading.Lock)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, work: Work) -> None:
         """Take the work of a model. Nothing is written yet."""
+        if self._watching is not None and self._watching.done():
+            self._watching.result()  # a defect has ended it
         with self._gathering:
             if not self._works:
                 self._since = time.monotonic()
@@ -98,12 +101,13 @@ class Journal:
                     self.write()
 
         with ThreadPoolExecutor(1, thread_name_prefix="dqsql-journal") as pool:
-            watching = pool.submit(watch)
+            self._watching = pool.submit(watch)
             try:
                 yield
             finally:
                 done.set()
-            watching.result()
+            self._watching.result()
+        self._watching = None
 
     @property
     def due(self) -> bool:
@@ -135,10 +139,13 @@ class Journal:
                 self.failed[work.model] = error
 
     def _write(self, works: Sequence[Work]) -> None:
+        from dqsql.engine.failures import loss_told
+
         with self._writing:
             start = time.monotonic()
             try:
-                self._write_all(works)
+                with loss_told("what was found could not be stored"):
+                    self._write_all(works)
             finally:
                 self.seconds += time.monotonic() - start
 

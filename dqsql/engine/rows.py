@@ -347,11 +347,19 @@ def store_dimensions(
     """Bring dq_models, dq_checks and dq_columns up to date; write only what changed.
 
     `types` are the columns of each model's result, by its name. Models that are `gone` have no
-    rows that are valid now, but for checks that the project leaves alone.
+    rows that are valid now, but for those with checks that the project leaves alone.
     """
+    checks = store.rows(CHECKS) if project.unasked else []
+    of_others = {
+        r["model"]
+        for r in checks
+        if r["valid_to"] is None and project.leaves_alone(r["check_name"])
+    }
 
     def stands(row: Mapping[str, Any]) -> bool:
-        return project.leaves_alone(row.get("check_name", ""))
+        if "check_name" in row:
+            return project.leaves_alone(row["check_name"])
+        return row["model"] in gone and row["model"] in of_others
 
     for table, key, describe in (
         (MODELS, "model", lambda p: [model_dimension(p)]),

@@ -52,6 +52,7 @@ def load_project(
     profiles_dir: str | PathLike[str] | None = None,
     vars: Mapping[str, Any] | str | None = None,
     dbt_tests: bool | None = None,
+    all_tests: bool = False,
     strict: bool = True,
     in_place_of: Mapping[str, str] | None = None,
 ) -> Project:
@@ -60,8 +61,8 @@ def load_project(
     `vars` (a mapping, or YAML text) overrides the project's variables. Models are in the order of
     their paths, disabled ones included. A folder with `dbt_project.yml` and no `dqsql_project.yml`
     is loaded as a dbt project; `dbt_tests` then says whether its generic tests are adopted (None:
-    as its settings say). `in_place_of` gives names of views that are read instead of sources
-    (`shop.orders`).
+    as its settings say; with `all_tests` they are unless the settings say no). `in_place_of` gives
+    names of views that are read instead of sources (`shop.orders`).
 
     Raises ConfigError or ProfileError when the settings are wrong; what is wrong with sources,
     macros and models is collected and raised together as an ErrorGroup (a single error as
@@ -85,7 +86,7 @@ def load_project(
     elif in_place_of:
         raise UsageError("sources of a dbt project cannot be replaced by a stream")
     else:
-        project = load_dbt_project(request, dbt_tests)
+        project = load_dbt_project(request, dbt_tests, all_tests=all_tests)
     if strict:
         _raise([error for errors in project.broken.values() for error in errors])
     return project

@@ -364,7 +364,10 @@ FINDINGS = Table(
             "undelivered_at",
             "When a message about it, to be sent again, could not be delivered; null: all were.",
         ),
-        texts("undelivered_to", "The routes that it is sent to again; null: all."),
+        texts(
+            "undelivered_to",
+            "What single routes are sent again: `opened` or `resolved`, the route.",
+        ),
         text("assigned_to", "Who it is assigned to; null: nobody."),
         text("impact", "Number of dbt models and exposures that read the affected data."),
         texts("readers", "Names of these models and exposures."),

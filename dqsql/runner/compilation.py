@@ -390,10 +390,7 @@ class Where:
 
     def stored_project(self) -> Project:
         """As `project`, with all tests of dbt that a run may have adopted. Raises DqsqlError."""
-        project = self.project()
-        if not project.unasked:
-            return project
-        return load_project(self.project_dir, strict=False, dbt_tests=True, **self._place)
+        return load_project(self.project_dir, strict=False, all_tests=True, **self._place)
 
     def compile(self, **choice: Unpack[ModelChoice]) -> CompileResult:
         """Load the project and compile the selected models; see `compile_project`."""

@@ -98,52 +98,75 @@ def tell(
     rows = [heeded(r, now) for r in store.rows(FINDINGS) if r["model"] in set(models)]
     owners = {r["model"]: r for r in store.rows(MODELS) if r["valid_to"] is None}
     checks = {r["check_id"]: r for r in store.rows(CHECKS) if r["valid_to"] is None}
-    notices = {
-        row["finding_id"]: notice_of(row, event, owners, checks, project.settings.get(REPORT_URL))
-        for row in rows
-        if (event := _due(row, now, after, completed)) is not None
-    }
-    again = {r["finding_id"]: to for r in rows if (to := _again(r, notices)) is not None}
-    sent, problems, unsent = [], [], set[str]()
-    failed: dict[str, list[str]] = {}
+    fresh = {r["finding_id"]: e for r in rows if (e := _due(r, now, after, completed)) is not None}
+    owed = {r["finding_id"]: events for r in rows if (events := _owed(r, now))}
+    due = [r for r in rows if r["finding_id"] in fresh or r["finding_id"] in owed]
+    url = project.settings.get(REPORT_URL)
+    sent, problems = [], []
+    delivered, unsent = set[str](), set[str]()
+    missed: dict[str, list[str]] = {}
     for route in routes:
-        wanted = tuple(
-            n
-            for n in notices.values()
-            if route.wants(n) and route.name in again.get(n.finding_id, (route.name,))
-        )
+        told = [(r, _event(r["finding_id"], route, fresh, owed)) for r in due]
+        notices = (notice_of(r, e, owners, checks, url) for r, e in told if e is not None)
+        wanted = tuple(n for n in notices if route.wants(n))
         missing = _unset(route)
         if missing and (wanted or dry_run):
             # Who is told elsewhere is not told again in each run until somebody sets it.
             problems += missing
             unsent |= {n.finding_id for n in wanted}
         if not wanted or (missing and not dry_run):
-            continue
-        try:
-            if not dry_run:
-                send(route, project.name, wanted, os.environ)
-            sent.append((route, wanted))
-        except DqsqlError as error:
-            problems.append(f"messages were not sent: {error}")
-            for notice in wanted:
-                failed.setdefault(notice.finding_id, []).append(route.name)
-    delivered = {n.finding_id for _, taken in sent for n in taken} | again.keys()
-    if notices and not dry_run:
-        changed = {row["model"] for row in rows if row["finding_id"] in notices}
-        for row in rows:
+            lost = tuple(n for n in wanted if route.name in owed.get(n.finding_id, ()))
+        else:
+            lost = _send(route, project.name, wanted, problems) if not dry_run else ()
+            if not lost:
+                sent.append((route, wanted))
+                delivered |= {n.finding_id for n in wanted}
+        for notice in lost:
+            missed.setdefault(notice.finding_id, []).append(f"{notice.event} {route.name}")
+    if due and not dry_run:
+        for row in due:
             name = row["finding_id"]
-            if name not in notices:
-                continue
-            missed = failed.get(name)
-            row["undelivered_at"] = now if missed or name in unsent - delivered else None
-            # Who has heard of it is not told again.
-            row["undelivered_to"] = missed if name in delivered else None
-            if name in delivered or row["undelivered_at"] is None:
-                row[_COLUMNS[notices[name].event]] = now
-                if row["state"] == RESOLVED:
-                    row["resolution_notified_at"] = now
+            is_lost = name in unsent or name in missed
+            heard = name in delivered or name not in fresh or not is_lost
+            _note(row, fresh.get(name), missed.get(name, []), now, heard=heard)
+        changed = {row["model"] for row in due}
         store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
     return Notified(tuple(sent), tuple(problems))
+
+
+def _event(
+    name: str, route: Route, fresh: Mapping[str, str], owed: Mapping[str, Mapping[str, str]]
+) -> str | None:
+    """What a route is to be told of a finding: what it has missed comes first."""
+    return owed.get(name, {}).get(route.name) or fresh.get(name)
+
+
+def _send(
+    route: Route, project: str, wanted: tuple[Notice, ...], problems: list[str]
+) -> tuple[Notice, ...]:
+    """Send a message; what of it was not handed over."""
+    try:
+        send(route, project, wanted, os.environ)
+    except DqsqlError as error:
+        problems.append(f"messages were not sent: {error}")
+        return wanted
+    return ()
+
+
+def _note(
+    row: dict[str, Any], event: str | None, missed: list[str], now: dt.datetime, *, heard: bool
+) -> None:
+    """Write down who has heard of a finding; `missed` are the routes that have not, with what."""
+    if not heard:
+        # All of them are told, as if it were new.
+        row["undelivered_at"] = now
+        row["undelivered_to"] = [m for m in missed if not m.startswith(f"{event} ")] or None
+        return
+    row["undelivered_at"], row["undelivered_to"] = (now, missed) if missed else (None, None)
+    if event is not None:
+        row[_COLUMNS[event]] = now
+        if row["state"] == RESOLVED:
+            row["resolution_notified_at"] = now
 
 
 def _unset(route: Route) -> list[str]:
@@ -157,12 +180,12 @@ def _unset(route: Route) -> list[str]:
 _COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}
 
 
-def _again(row: Mapping[str, Any], notices: Mapping[str, Notice]) -> Sequence[str] | None:
-    """The routes that a message is sent to again; None where it is for all."""
-    notice = notices.get(row["finding_id"])
-    if notice is None or row[_COLUMNS[notice.event]] is None or was_muted_since(row):
-        return None
-    return row["undelivered_to"] or None
+def _owed(row: Mapping[str, Any], now: dt.datetime) -> Mapping[str, str]:
+    """What single routes have missed, by their names."""
+    if row["state"] == ACKNOWLEDGED or is_muted(row, now):
+        return {}
+    entries = (entry.partition(" ") for entry in row["undelivered_to"] or ())
+    return {route: event for event, _, route in entries}
 
 
 def _due(
@@ -180,9 +203,7 @@ def _due(
             by_run = after is not None and after.opened(row)
             is_news = waits and (by_run or completed.lack(row["model"], row["opened_at"]))
             return "opened" if is_news or row["undelivered_at"] is not None else None
-        missed = row["undelivered_to"]
-        return "resolved" if row["resolution_notified_at"] is None or missed else None
+        return "resolved" if row["resolution_notified_at"] is None else None
     if row["state"] == ACKNOWLEDGED or is_muted(row, now):
         return None
-    is_owed = row["notified_at"] is None or row["undelivered_to"]
-    return "opened" if is_owed or was_muted_since(row) else None
+    return "opened" if row["notified_at"] is None or was_muted_since(row) else None

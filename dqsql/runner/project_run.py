@@ -39,7 +39,7 @@ from dqsql.loading.dbt.rebuilds import reopen_rebuilt
 from dqsql.model.events import START, WRITE, Phases, RunListener
 from dqsql.model.limits import Quarantine, limits_of, quarantine_of, refuse_shared_tables
 from dqsql.model.plan import Plan
-from dqsql.model.project import WHOLE, CheckModel, Project
+from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import (
     CONNECTION_LOST,
     FAIL_FAST,
@@ -244,6 +244,7 @@ class ProjectRun:
         with journal.writing_in_time():
             for model in order.run(plans, work):
                 models.append(model)
+                self._report_unstored(models, journal.failed)
         self.listener.model_step(models[-1].model, "storing")
         journal.write()
         self._report_unstored(models, journal.failed)
@@ -309,10 +310,7 @@ class ProjectRun:
         project = self._project
         checked = (m for m in project.models if is_checked(m) or m.name in project.broken)
         existing = {m.name for m in checked if m.config.enabled}
-        if project.unasked:
-            names = [m.name for m in project.models if m.config.enabled]
-            existing |= {*names, *(f"{name}{WHOLE}" for name in names)}
-        found = gone_models(store, self.ledgers, existing, self._project.name)
+        found = gone_models(store, self.ledgers, existing, project.name)
         if not found:
             return []
         from dqsql.runner.tables import with_watched_tables
@@ -354,7 +352,7 @@ class ProjectRun:
         """Put models whose results could not be stored among those that could not be checked."""
         for index, model in enumerate(models, start=1):
             error = failed.get(model.model)
-            if error is not None:
+            if error is not None and model.error is not error:
                 models[index - 1] = ModelResult(
                     model.model, model.path, seconds=model.seconds, error=error
                 )

@@ -132,6 +132,8 @@ def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:
     lower, upper = _bounds(envelope, low, high, margin)
     if envelope.lower is not None and "completeness(" in envelope.metric and not lower:
         return None
+    if lower is None and upper is None:
+        return None
     # The reason is about the rows that were learned from, the bounds about batches.
     words = f"{candidate.reason} in the sample; the bounds hold in {_batches(outcome.batches)}"
     fitted = replace(
@@ -151,6 +153,11 @@ def _bounds(
     envelope: Envelope, low: float, high: float, margin: float
 ) -> tuple[float | None, float | None]:
     share = envelope.metric.startswith(("completeness(", "compliance("))
+    if envelope.metric.startswith(("min_length(", "max_length(")):
+        # Lengths are whole numbers, and that of no text is no bound.
+        below, above = max(1.0, float(math.floor(low - margin))), float(math.ceil(high + margin))
+        lower = below if envelope.lower is not None and low >= below else None
+        return lower, None if envelope.upper is None else above
     lower = upper = None
     if envelope.lower is not None:
         below = max(0.0, low - margin) if low >= 0 else low - margin

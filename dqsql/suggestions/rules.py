@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 
 from dqsql.dialect import literal, to_sql
 from dqsql.model.plain_names import plain_name
@@ -21,7 +22,7 @@ from dqsql.suggestions.intervals import (
     wilson_lower,
     written,
 )
-from dqsql.suggestions.names import ColumnName, UniqueNames, singular_of, words
+from dqsql.suggestions.names import ColumnName, UniqueNames, words
 from dqsql.suggestions.profiles import ColumnProfile, Kind, Profile, Summary
 from dqsql.suggestions.suggestion import Envelope, Suggestion
 
@@ -31,6 +32,8 @@ SKETCH_ERROR = 3 * 1.04 / math.sqrt(4096)
 # Fewer rows than this say little about distinct values and extremes.
 MIN_ROWS = 30
 # Longer lists of values are no categories that a person would maintain.
+# What stands before the name of a table in a warehouse.
+_LAYERS = frozenset({"raw", "src", "stg", "stage", "staging", "int", "dim", "fct", "fact", "tbl"})
 _KEY_WORDS = frozenset({"id", "key", "uuid", "guid", "pk"})
 _MAX_CATEGORIES = 30
 _MAX_LIST = 500
@@ -62,9 +65,13 @@ class ColumnEvidence:
 
     def is_own_key(self, column: ColumnProfile) -> bool:
         """Whether it is named after the table, as `payment_id` in `payments`, and all differ."""
-        about = words(column.name)
-        own = [singular_of(w) for w in words(self.table)]
-        return len(about) > 1 and about.pop() in _KEY_WORDS and own[-len(about) :] == about
+        *about, last = words(column.name) or [""]
+        own = list(dropwhile(_LAYERS.__contains__, words(self.table)))
+        if last not in _KEY_WORDS or not about or len(about) != len(own):
+            return False
+        name = about[-1]
+        plurals = (name, f"{name}s", f"{name}es", f"{name[:-1]}ies")
+        return about[:-1] == own[:-1] and own[-1] in plurals
 
     def unique_probability(self, column: ColumnProfile) -> float:
         """What the classifier says of a column's name."""

@@ -245,7 +245,7 @@ def test_a_route_that_is_down_has_no_other_one_told_again(
         for _ in range(3):
             assert len(notify(root).problems) == 1
         (row,) = stored(root)
-        assert (row["undelivered_to"], len(server.taken)) == (["webhook DOWN"], 1)
+        assert (row["undelivered_to"], len(server.taken)) == (["opened webhook DOWN"], 1)
         # The route that was down hears of it as soon as it can be reached, the other one no more.
         monkeypatch.setenv("DOWN", server.url)
         ((route, (notice,)),) = notify(root).sent
@@ -289,3 +289,35 @@ def test_a_state_that_there_is_not_is_an_error_of_the_next_run(root: Path) -> No
     with pytest.raises(StorageError, match="dq_findings has the state 'ack'") as caught:
         heed_people(store, {}, ["m"], NOW)
     assert caught.value.hint == "the state is one of open, acknowledged, muted, resolved"
+
+
+def test_a_route_that_was_down_hears_of_the_failure_though_it_is_over(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = root / "dqsql_project.yml"
+    project.write_text(
+        "name: shop\nprofile: test\non_finding: [{webhook: HOOK}, {webhook: DOWN}]\n"
+    )
+    down = "http://127.0.0.1:9/nobody"
+    monkeypatch.setenv("DOWN", down)
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        assert len(notify(root).problems) == 1
+        passed = rows(stored(root), of("ffp"), NOW + dt.timedelta(days=1))
+        open_tables(load_project(root).target).replace_partition(FINDINGS, passed)
+        # The one hears that it is over, and the other is still owed that it began.
+        assert [n.event for _, told in notify(root).sent for n in told] == ["resolved"]
+        (row,) = stored(root)
+        assert row["undelivered_to"] == ["opened webhook DOWN"]
+        monkeypatch.setenv("DOWN", server.url)
+        ((route, (notice,)),) = notify(root).sent
+        assert (route.name, notice.event, notify(root).sent) == ("webhook DOWN", "opened", ())
+        # A route whose variable is not set for once is owed what it was owed.
+        open_tables(load_project(root).target).replace_partition(FINDINGS, rows([], of("ff")))
+        monkeypatch.setenv("DOWN", down)
+        assert len(notify(root).problems) == 1
+        monkeypatch.delenv("DOWN")
+        assert (notify(root).sent, stored(root)[0]["undelivered_to"]) == (
+            (),
+            ["opened webhook DOWN"],
+        )

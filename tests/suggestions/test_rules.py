@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -49,7 +50,7 @@ from dqsql.suggestions.rules import (
     volume_suggestion,
     wants_pattern,
 )
-from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
+from dqsql.suggestions.suggestion import Envelope, Suggestion, SuggestionVerdict
 
 
 def column(name: str, kind: str, count: int = 1_000, **more: object) -> ColumnProfile:
@@ -121,6 +122,28 @@ def test_a_key_that_is_named_after_its_table_is_suggested() -> None:
     for table, name in (("payments", "payment_id"), ("raw_payments", "payment_key")):
         assert verdicts(table, name) == [SuggestionVerdict.SUGGESTED]
     assert verdicts("payments", "invoice_amount_key") == [SuggestionVerdict.REFUSED]
+
+    def is_own(table: str, name: str) -> bool:
+        evidence = ColumnEvidence(Profile(table, 1_000, ()), table, unique_names())
+        return evidence.is_own_key(column(name, "bigint"))
+
+    own = (("addresses", "address_id"), ("statuses", "status_id"), ("categories", "category_id"))
+    assert all(is_own(*pair) for pair in (*own, ("stg_order_items", "order_item_id")))
+    others = (("order_items", "item_id"), ("orders", "id"), ("orders", "__"), ("raw", "raw_id"))
+    assert not any(is_own(*pair) for pair in others)
+
+
+def test_bounds_of_lengths_are_whole_numbers_above_zero() -> None:
+    def fitted(call: str, comparison: str, bounds: Mapping[str, float], *seen: float) -> str:
+        envelope = Envelope(f"{call}(name)", **bounds, widen=True)
+        found = Suggestion("L", call, "name", call, "", comparison=comparison, envelope=envelope)
+        outcome = Outcome((True,) * len(seen), None, seen, len(seen), 0)
+        (decided,) = decide(found, {"s": outcome}, "s")
+        return decided.comparison
+
+    assert fitted("min_length", ">= 2", {"lower": 2}, 2, 5, 9) == ">= 1"
+    assert fitted("max_length", "<= 2", {"upper": 2}, 1, 1, 2) == "<= 3"
+    assert fitted("max_length", "<= 2", {"upper": 2}, 2, 2, 2) == "<= 2"
 
 
 def test_unique_needs_values_and_name() -> None:

@@ -124,12 +124,12 @@ def own_target_path(config: DbtConfig) -> str:
     return f"{config.target_path}/{_OWN_FOLDER}"
 
 
-def load_dbt_project(request: TargetRequest, dbt_tests: bool | None) -> Project:
+def load_dbt_project(request: TargetRequest, dbt_tests: bool | None, *, all_tests: bool) -> Project:
     """Load the dbt project in `request.root` (absolute); what is wrong with models is in `broken`.
 
     `request` and `dbt_tests` are what the command line says; without a word about tests the
-    project's settings decide. Raises ConfigError or ProfileError when settings are wrong or the
-    manifest is missing.
+    project's settings decide, and without a word there `all_tests`. Raises ConfigError or
+    ProfileError when settings are wrong or the manifest is missing.
     """
     root = request.root
     config = read_dbt_config(root, request.vars)
@@ -146,7 +146,7 @@ def load_dbt_project(request: TargetRequest, dbt_tests: bool | None) -> Project:
     )
     shown = f"{config.target_path}/{_MANIFEST}"
     manifest = read_manifest(root / config.target_path / _MANIFEST, shown, config.name)
-    return _Loader(root, config, target, manifest, dbt_tests).load()
+    return _Loader(root, config, target, manifest, dbt_tests, all_tests).load()
 
 
 @dataclass
@@ -156,6 +156,7 @@ class _Loader:
     target: Target
     manifest: Manifest
     dbt_tests: bool | None
+    all_tests: bool
     left: list[LeftTest] = field(default_factory=list)
 
     def load(self) -> Project:
@@ -227,7 +228,7 @@ class _Loader:
     def _adopts(self) -> bool:
         if self.dbt_tests is not None:
             return self.dbt_tests
-        return bool(self.config.own.settings.get(_ADOPT))
+        return bool(self.config.own.settings.get(_ADOPT, self.all_tests))
 
     def _nodes(self) -> dict[str, Node]:
         """Everything with a relation, or between such things, upstream first."""

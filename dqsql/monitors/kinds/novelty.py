@@ -215,8 +215,7 @@ class NoveltyDetector:
         if not unit.config.keeps_rate:
             return None
         history = self.context.history
-        # Delivered again under another date, the same times are other days away.
-        keys = {f: key for f, key in unit.keys.items() if f.metric not in DAY_METRICS}
+        keys = _undated(unit.keys)
         matrix = history.matrix(list(keys.values()), past)
         new = np.array([history.value(k, batch) for k in keys.values()])
         numbers = {f.column: i for i, f in enumerate(keys)}
@@ -260,6 +259,11 @@ class NoveltyDetector:
             decision=record,
             **rests_on(history, past, batch),
         )
+
+
+def _undated(keys: Mapping[Feature, MetricKey]) -> dict[Feature, MetricKey]:
+    """The metrics that no date changes: rows may be delivered again under another one."""
+    return {f: key for f, key in keys.items() if f.metric not in DAY_METRICS}
 
 
 def wall_times(batches: Sequence[str]) -> npt.NDArray[np.datetime64] | None:
@@ -419,7 +423,7 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
         compared += (Compared(f"distance of {label}", one["score"], again.get("score")),)
     if (repeats := stored.details.get("repeats")) is not None:
         label = f"metrics equal to those of {repeats['batch']}"
-        equal = [history.value(k, repeats["batch"]) == new[f] for f, k in keys.items()]
+        equal = [history.value(k, repeats["batch"]) == new[f] for f, k in _undated(keys).items()]
         compared += (Compared(label, repeats["metrics"], sum(equal)),)
     return Recomputed(compared)
 

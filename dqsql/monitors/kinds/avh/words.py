@@ -15,7 +15,7 @@ from dqsql.decisions.program import (
     share_words,
     transform_words,
 )
-from dqsql.decisions.running_numbers import TextState
+from dqsql.decisions.running_numbers import TextState, counted_on
 from dqsql.model.metric_traits import (
     CATEGORICAL_DISTANCES,
     COMPLETENESS_METRICS,
@@ -68,7 +68,8 @@ def moved(verdict: ProgramVerdict, before: TextState, now: TextState) -> Sequenc
     broken = {c.clause.metric for c in verdict.clauses if c.status != "pass"}
     if not broken.isdisjoint(CATEGORICAL_DISTANCES):
         return categorical_drift("js", before.values, now.values).shifts
-    if not broken.isdisjoint(PATTERN_DISTANCES):
+    # Running numbers are compared without their widths.
+    if not broken.isdisjoint(PATTERN_DISTANCES) and not counted_on(before, now):
         return categorical_drift("js", before.patterns, now.patterns).shifts
     return ()
 

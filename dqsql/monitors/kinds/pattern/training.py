@@ -101,7 +101,7 @@ class _Training:
         if program is None:
             return not self.before.scanned
         last, accepted = batch_order(program.learned_to), self.before.accepted
-        if self._reviewed(program):
+        if any(batch_order(b) > last and b in accepted for b in self.before.reviewed):
             return True
         training = training_batches(program)
         if not training:
@@ -128,24 +128,6 @@ class _Training:
         seen = sum(batch_order(b) <= last for b in self.before.accepted)
         return min(max(seen, 1), RETRY_AFTER)
 
-    def _reviewed(self, program: StoredProgram) -> list[str]:
-        """The batches that people have accepted since the pattern was learned."""
-        last, accepted = batch_order(program.learned_to), self.before.accepted
-        return [b for b in self.before.reviewed if batch_order(b) > last and b in accepted]
-
-    def _since(self, monitor: Monitor) -> str:
-        """The first batch of what is the new normal, as the pattern in force does not fit it.
-
-        Together with what was normal before it would be learned as one pattern that fits nearly all
-        values. Empty where there is nothing new.
-        """
-        program = self.before.book.current(monitor.id)
-        if program is None or not training_batches(program):
-            return ""
-        if self._recurs(program):
-            return self.before.accepted[-RECURS]
-        return min(self._reviewed(program), key=batch_order, default="")
-
     def _recurs(self, program: StoredProgram) -> bool:
         last = self.before.accepted[-RECURS:]
         return len(last) == RECURS and set(last) <= set(warned_batches(program))
@@ -157,10 +139,8 @@ class _Training:
             return set()
         return set(warned_batches(program))
 
-    def _training(self, odd: Collection[str], since: str) -> list[str]:
+    def _training(self, odd: Collection[str]) -> list[str]:
         accepted = [b for b in self.before.accepted if b not in odd]
-        if since:
-            accepted = [b for b in accepted if batch_order(b) >= batch_order(since)] or accepted
         if accepted:
             return accepted[-_TRAINING_BATCHES:]
         # Of a backfill the first alone, as of daily runs: both store the same.
@@ -172,15 +152,15 @@ class _Training:
         index = learning_index(self.place.store)
         known = [*self.before.accepted, *self.before.batches]
         excluded = Exclusions(self.place.matching, known)
-        together: dict[tuple[str | None, str | None, tuple[str, ...], str], list[Monitor]] = {}
+        together: dict[tuple[str | None, str | None, tuple[str, ...]], list[Monitor]] = {}
         for monitor in monitors:
             exclude_where = pattern_settings(monitor, self.defaults).get("exclude_where")
             excluded.ask([exclude_where])
             warned = tuple(sorted(self._warned(monitor)))
-            key = (monitor.settings.where, exclude_where, warned, self._since(monitor))
+            key = (monitor.settings.where, exclude_where, warned)
             together.setdefault(key, []).append(monitor)
-        for (where, exclude_where, warned, since), alike in together.items():
-            training = self._training({*excluded.batches(exclude_where), *warned}, since)
+        for (where, exclude_where, warned), alike in together.items():
+            training = self._training({*excluded.batches(exclude_where), *warned})
             if excluded.error(exclude_where) is not None or not training:
                 # The verdicts say so.
                 continue
