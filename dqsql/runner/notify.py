@@ -6,15 +6,16 @@ import datetime as dt
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
-from dqsql.decisions.lifecycle import DQSQL, heeded, is_muted, was_muted_since
+from dqsql.decisions import messages
+from dqsql.decisions.lifecycle import heeded
 from dqsql.engine.exclusive import locked
 from dqsql.engine.ledger import CompletedRuns
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Project
-from dqsql.model.results import ACKNOWLEDGED, RESOLVED, Status
 from dqsql.model.routes import SETTING, Route, read_routes
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
 from dqsql.report.notifications import REPORT_URL, Notice, notice_of, send, unset_variables
@@ -98,16 +99,28 @@ def tell(
     rows = [heeded(r, now) for r in store.rows(FINDINGS) if r["model"] in set(models)]
     owners = {r["model"]: r for r in store.rows(MODELS) if r["valid_to"] is None}
     checks = {r["check_id"]: r for r in store.rows(CHECKS) if r["valid_to"] is None}
-    fresh = {r["finding_id"]: e for r in rows if (e := _due(r, now, after, completed)) is not None}
-    owed = {r["finding_id"]: events for r in rows if (events := _owed(r, now))}
-    due = [r for r in rows if r["finding_id"] in fresh or r["finding_id"] in owed]
+    fresh = {
+        r["finding_id"]: messages.due(
+            r,
+            now,
+            opened_by_run=after is not None and after.opened(r),
+            is_lost=partial(completed.lack, r["model"], r["opened_at"]),
+        )
+        for r in rows
+    }
+    owed = {r["finding_id"]: messages.owed(r, now) for r in rows}
+    due = [r for r in rows if fresh[r["finding_id"]] or owed[r["finding_id"]]]
     url = project.settings.get(REPORT_URL)
+
+    def event(row: Mapping[str, Any], route: Route) -> str | None:
+        # What a route has missed comes first.
+        return owed[row["finding_id"]].get(route.name) or fresh[row["finding_id"]]
+
     sent, problems = [], []
     delivered, unsent = set[str](), set[str]()
     missed: dict[str, list[str]] = {}
     for route in routes:
-        told = [(r, _event(r["finding_id"], route, fresh, owed)) for r in due]
-        notices = (notice_of(r, e, owners, checks, url) for r, e in told if e is not None)
+        notices = (notice_of(r, e, owners, checks, url) for r in due if (e := event(r, route)))
         wanted = tuple(n for n in notices if route.wants(n))
         missing = _unset(route)
         if missing and (wanted or dry_run):
@@ -115,30 +128,23 @@ def tell(
             problems += missing
             unsent |= {n.finding_id for n in wanted}
         if not wanted or (missing and not dry_run):
-            lost = tuple(n for n in wanted if route.name in owed.get(n.finding_id, ()))
+            lost = tuple(n for n in wanted if route.name in owed[n.finding_id])
         else:
             lost = _send(route, project.name, wanted, problems) if not dry_run else ()
             if not lost:
                 sent.append((route, wanted))
                 delivered |= {n.finding_id for n in wanted}
         for notice in lost:
-            missed.setdefault(notice.finding_id, []).append(f"{notice.event} {route.name}")
+            missed.setdefault(notice.finding_id, []).append(messages.debt(notice.event, route.name))
     if due and not dry_run:
         for row in due:
             name = row["finding_id"]
             is_lost = name in unsent or name in missed
-            heard = name in delivered or name not in fresh or not is_lost
-            _note(row, fresh.get(name), missed.get(name, []), now, heard=heard)
+            heard = name in delivered or fresh[name] is None or not is_lost
+            row.update(messages.noted(row, fresh[name], missed.get(name, []), now, heard=heard))
         changed = {row["model"] for row in due}
         store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
     return Notified(tuple(sent), tuple(problems))
-
-
-def _event(
-    name: str, route: Route, fresh: Mapping[str, str], owed: Mapping[str, Mapping[str, str]]
-) -> str | None:
-    """What a route is to be told of a finding: what it has missed comes first."""
-    return owed.get(name, {}).get(route.name) or fresh.get(name)
 
 
 def _send(
@@ -153,57 +159,9 @@ def _send(
     return ()
 
 
-def _note(
-    row: dict[str, Any], event: str | None, missed: list[str], now: dt.datetime, *, heard: bool
-) -> None:
-    """Write down who has heard of a finding; `missed` are the routes that have not, with what."""
-    if not heard:
-        # All of them are told, as if it were new.
-        row["undelivered_at"] = now
-        row["undelivered_to"] = [m for m in missed if not m.startswith(f"{event} ")] or None
-        return
-    row["undelivered_at"], row["undelivered_to"] = (now, missed) if missed else (None, None)
-    if event is not None:
-        row[_COLUMNS[event]] = now
-        if row["state"] == RESOLVED:
-            row["resolution_notified_at"] = now
-
-
 def _unset(route: Route) -> list[str]:
     """What keeps a message from going out, found without sending one."""
     return [
         f"messages could not be sent: the environment variable {name} is not set ({route.kind})"
         for name in unset_variables(route, os.environ)
     ]
-
-
-_COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}
-
-
-def _owed(row: Mapping[str, Any], now: dt.datetime) -> Mapping[str, str]:
-    """What single routes have missed, by their names."""
-    if row["state"] == ACKNOWLEDGED or is_muted(row, now):
-        return {}
-    entries = (entry.partition(" ") for entry in row["undelivered_to"] or ())
-    return {route: event for event, _, route in entries}
-
-
-def _due(
-    row: Mapping[str, Any], now: dt.datetime, after: AfterRun | None, completed: CompletedRuns
-) -> str | None:
-    """What is to be told of a finding: `opened`, `resolved`, or nothing.
-
-    What an earlier run resolved before anybody heard of it is no news, unless a message about it
-    could not be delivered, or the run that opened it was killed; nor is what somebody has taken
-    note of. A failure that the run itself resolved is news: its batches wait for a review.
-    """
-    if row["state"] == RESOLVED:
-        if row["notified_at"] is None:
-            waits = row["status"] == Status.FAIL.value and row["author"] == DQSQL
-            by_run = after is not None and after.opened(row)
-            is_news = waits and (by_run or completed.lack(row["model"], row["opened_at"]))
-            return "opened" if is_news or row["undelivered_at"] is not None else None
-        return "resolved" if row["resolution_notified_at"] is None else None
-    if row["state"] == ACKNOWLEDGED or is_muted(row, now):
-        return None
-    return "opened" if row["notified_at"] is None or was_muted_since(row) else None
