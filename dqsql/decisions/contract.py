@@ -90,11 +90,12 @@ def decide_schema(
     moved = "; in another order" if changes.reordered else ""
     if not kinds:
         return SchemaVerdict(Status.PASS, f"{count}, as before{moved}", changes)
-    words = changes.words(kinds)
-    if all(k in allow for k in kinds):
-        return SchemaVerdict(Status.PASS, f"{words} (allowed){moved}", changes)
-    status = Status.FAIL if severity is Severity.ERROR else Status.WARN
-    return SchemaVerdict(status, f"{words}{moved}", changes)
+    refused = [k for k in kinds if k not in allow]
+    passing = changes.words([k for k in kinds if k in allow])
+    told = (changes.words(refused), f"{passing} (allowed)" if passing else "")
+    failing = Status.FAIL if severity is Severity.ERROR else Status.WARN
+    status = failing if refused else Status.PASS
+    return SchemaVerdict(status, f"{'; '.join(filter(None, told))}{moved}", changes)
 
 
 REMOVED, NARROWED, WIDENED = "removed", "narrowed", "widened"

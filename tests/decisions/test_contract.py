@@ -11,6 +11,7 @@ from dqsql.decisions.contract import (
     column_changes,
     contract_changes,
     decide_columns,
+    decide_schema,
 )
 from dqsql.model.contract import (
     ColumnListError,
@@ -205,3 +206,16 @@ def test_a_column_of_any_type_is_promised_all_the_same() -> None:
     (gone,) = column_changes(promised, {"a": "int"}, closed=True)
     assert (gone.kind, gone.breaking, gone.text) == ("removed", True, "b")
     assert column_changes(promised, {"a": "int", "b": "array<string>"}, closed=True) == []
+
+
+def test_of_changes_that_are_not_all_allowed_each_says_which_it_is() -> None:
+    before, now = {"a": "int", "b": "string"}, {"a": "int", "bb": "string"}
+
+    def told(*allow: str) -> tuple[str, str]:
+        found = decide_schema(now, before, allow=allow, severity=Severity.ERROR)
+        return found.status.value, found.message
+
+    assert told() == ("fail", "added bb (string); dropped b (string)")
+    assert told("added") == ("fail", "dropped b (string); added bb (string) (allowed)")
+    both = "added bb (string); dropped b (string) (allowed)"
+    assert told("added", "dropped") == ("pass", both)

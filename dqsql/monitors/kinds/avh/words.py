@@ -99,7 +99,8 @@ def _short(verdict: ClauseVerdict) -> str:
     if verdict.clause.metric in COMPLETENESS_METRICS:
         return share_words(verdict.clause.metric, verdict.observed, low, high) + words
     expected = range_words(low, high, "{:.6g}".format)
-    return f"{name} is {verdict.observed:.6g} (expected {expected}{words})"
+    # No minus before a zero.
+    return f"{name} is {verdict.observed + 0.0:.6g} (expected {expected}{words})"
 
 
 def describe_program(program: Program) -> str:
