@@ -18,9 +18,9 @@ from dqsql.model.metric_traits import DISTANCE_METRICS
 
 # The paper leaves the grid open: half-widths of 1 to 30 standard deviations.
 _PAPER_GRID = np.arange(1.0, 30.25, 0.25)
-# Issues can lie anywhere beyond, and among clauses that catch the same, the widest is the safest.
 # A share of the rate that costs a bound nothing.
 _NEGLIGIBLE = 1e-3
+# Issues can lie anywhere beyond, and among clauses that catch the same, the widest is the safest.
 _CALIBRATED_GRID = np.geomspace(1.5, 1e7, 140)
 # How much further out than the bound an injected issue must lie. Each is a covering goal of its
 # own: an issue of the same kind in tomorrow's batch will be weaker or stronger than the sample.

@@ -66,6 +66,17 @@ class CategoricalState:
     counts: Mapping[str, float]
     other: float = 0.0
 
+    @property
+    def size(self) -> float:
+        """Rows, those of other values included."""
+        return sum(self.counts.values()) + self.other
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of all rows of each kept value that occurs."""
+        size = self.size
+        return {name: count / size for name, count in self.counts.items() if count}
+
     @classmethod
     def of(cls, profile: MetricProfile | None) -> CategoricalState:
         """Return the state of a stored profile; an empty one where there is none."""
@@ -161,13 +172,22 @@ def kl_divergence(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
     Half a count is added to every category that either has, so that neither a new nor a vanished
     value makes it infinite. NaN if either has no mass.
     """
+    smooth = smoothed(reference, new)
+    return float("nan") if smooth is None else max(0.0, _relative_entropy(smooth[1], smooth[0]))
+
+
+def smoothed(reference: npt.ArrayLike, new: npt.ArrayLike) -> tuple[FloatArray, FloatArray] | None:
+    """Return the shares of two count vectors, with half a count more of what either has.
+
+    None if either has no mass.
+    """
     p, q = np.asarray(reference, dtype=float), np.asarray(new, dtype=float)
     if p.sum() <= 0 or q.sum() <= 0:
-        return float("nan")
+        return None
     # What neither has would tell of the number of rows alone.
     either = p + q > 0
     p, q = p[either] + _SMOOTHING, q[either] + _SMOOTHING
-    return max(0.0, _relative_entropy(q / q.sum(), p / p.sum()))
+    return p / p.sum(), q / q.sum()
 
 
 def l1_distance(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:

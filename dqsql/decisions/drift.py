@@ -34,6 +34,7 @@ from dqsql.decisions.distances import (
     earth_movers_distance,
     js_divergence,
     kl_divergence,
+    smoothed,
 )
 
 MEASURES = ("psi", "js", "kl", "ks", "wasserstein", "chi2")
@@ -43,7 +44,6 @@ OF_CATEGORIES = frozenset({"chi2"})
 WITH_P_VALUE = frozenset({"ks", "chi2"})
 
 _BINS = 10
-_SMOOTHING = 0.5
 _SHOWN = 3
 # Sums of shares are off by so much at most.
 _ROUNDING = 1e-9
@@ -144,8 +144,8 @@ def categorical_drift(
     """
     # Where no value is in both, all of them may well be others.
     if reference.counts.keys() & new.counts.keys():
-        shares = [_shares(state.counts, _size(state)) for state in (reference, new)]
-        reference, new = _with_unkept(reference, shares[1]), _with_unkept(new, shares[0])
+        shares, shares_now = reference.shares, new.shares
+        reference, new = _with_unkept(reference, shares_now), _with_unkept(new, shares)
     p, q = align_counts(reference, new)
     if p.sum() <= 0 or q.sum() <= 0:
         return Drift(math.nan)
@@ -157,14 +157,6 @@ def categorical_drift(
     return Drift(_of_counts(measure, p, q), None, shifts)
 
 
-def _shares(counts: Mapping[str, float], size: float) -> dict[str, float]:
-    return {name: count / size for name, count in counts.items()} if size > 0 else {}
-
-
-def _size(state: CategoricalState) -> float:
-    return sum(state.counts.values()) + state.other
-
-
 def _with_unkept(state: CategoricalState, shares: Mapping[str, float]) -> CategoricalState:
     """A state with values that it has not kept, taken from its others: as frequent as elsewhere.
 
@@ -172,7 +164,7 @@ def _with_unkept(state: CategoricalState, shares: Mapping[str, float]) -> Catego
     """
     if state.other <= 0:
         return state
-    size, most = _size(state), min(state.counts.values(), default=0.0)
+    size, most = state.size, min(state.counts.values(), default=0.0)
     hidden = {n: min(s * size, most) for n, s in shares.items() if n not in state.counts}
     total = sum(hidden.values())
     scale = min(1.0, state.other / total) if total > 0 else 0.0
@@ -190,7 +182,7 @@ def pooled_categories(parts: Sequence[CategoricalState]) -> CategoricalState:
     for part in parts:
         for name, count in part.counts.items():
             kept[name] = kept.get(name, 0.0) + count
-            rows[name] = rows.get(name, 0.0) + _size(part)
+            rows[name] = rows.get(name, 0.0) + part.size
     shares = {name: count / rows[name] for name, count in kept.items() if rows[name] > 0}
     whole = [_with_unkept(part, shares) for part in parts]
     counts = {name: sum(part.counts.get(name, 0.0) for part in whole) for name in kept}
@@ -212,12 +204,10 @@ def population_stability(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
     The sum of the two Kullback-Leibler divergences, with half a row in every category that either
     has.
     """
-    p, q = np.asarray(reference, dtype=float), np.asarray(new, dtype=float)
-    if p.sum() <= 0 or q.sum() <= 0:
+    smooth = smoothed(reference, new)
+    if smooth is None:
         return math.nan
-    either = p + q > 0
-    p, q = p[either] + _SMOOTHING, q[either] + _SMOOTHING
-    p, q = p / p.sum(), q / q.sum()
+    p, q = smooth
     return max(0.0, float(((q - p) * np.log(q / p)).sum()))
 
 

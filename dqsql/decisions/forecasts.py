@@ -44,7 +44,7 @@ _MOST_OUTLIERS = 0.1
 _LONE_FROM = 15
 _BESIDE = 3
 _MOST_LONE = 0.02
-# How many times as far as the others those are that are lone, where there are more.
+# How many times as far as the others the newest is that is lone, where there are more.
 _MUCH = 5.0
 _MOST_OF_LONE = 10.0
 # Ratios are tried where the largest value is so many times the least.

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import scipy
 
 from dqsql.decisions.arrays import FloatArray
-from dqsql.decisions.strategies_parameters import check_fields
+from dqsql.decisions.strategies_parameters import check_fields, upper_limit
 from dqsql.errors import DecisionError
 from dqsql.model.settings import Reader, as_bool, at_least, number_within
 from dqsql.model.wording import plural
@@ -290,7 +290,7 @@ class LearnedStrategy(Strategy):
         if self.fpr is not None:
             return []
         if self.lower_sd is not None or self.upper_sd is not None:
-            return [(at_most(self.lower_sd), at_most(self.upper_sd), None)]
+            return [(upper_limit(self.lower_sd), upper_limit(self.upper_sd), None)]
         if self.warn is None and self.error is None:
             width = DEFAULT_DEVIATIONS if self.sd is None else self.sd
             return [(width, width, None)]
@@ -330,6 +330,7 @@ class BatchNormal(LearnedStrategy):
     @property
     def rate(self) -> float | None:
         """As of others; Deequ's arithmetic has Deequ's three deviations."""
+        # zero-argument super() does not work in classes with slots.
         return None if self.include_new and self.default_bounds else LearnedStrategy.rate.fget(self)  # type: ignore[attr-defined]
 
 
@@ -478,11 +479,6 @@ def default_width(degrees: float, leverage: float) -> float:
 def _mean_widths(most: int) -> list[float]:
     """`default_width` for means of 0, 1, .. `most` values; infinite below two."""
     return [math.inf, math.inf, *(default_width(n - 1, 1 / n) for n in range(2, most + 1))]
-
-
-def at_most(value: float | None) -> float:
-    """A limit from above; infinite without one."""
-    return math.inf if value is None else value
 
 
 def reach_of(width: float, spread: float) -> float:

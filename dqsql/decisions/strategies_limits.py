@@ -18,8 +18,8 @@ from dqsql.decisions.strategies import (
     Series,
     Strategy,
     TooLittleHistoryError,
-    at_most,
 )
+from dqsql.decisions.strategies_parameters import lower_limit, upper_limit
 from dqsql.errors import DecisionError
 from dqsql.model.settings import Reader, at_least, number_within
 
@@ -67,10 +67,13 @@ class FixedLimits(Strategy):
 
     def pairs(self) -> list[tuple[float, float, str | None]]:
         """Lower and upper limit and severity, the narrower pair first."""
-        whole = (_low(self.lower), at_most(self.upper))
+        whole = (lower_limit(self.lower), upper_limit(self.upper))
         if self.warn_lower is None and self.warn_upper is None:
             return [(*whole, None)]
-        warn = (max(_low(self.warn_lower), whole[0]), min(at_most(self.warn_upper), whole[1]))
+        warn = (
+            max(lower_limit(self.warn_lower), whole[0]),
+            min(upper_limit(self.warn_upper), whole[1]),
+        )
         if self.lower is None and self.upper is None:
             return [(*warn, "warn")]
         return [(*warn, "warn"), (*whole, "error")]
@@ -178,7 +181,3 @@ def _times(old: float, low: float, high: float, severity: str | None) -> Limits:
     else:
         ends = (low * old, high * old) if old > 0 else (high * old, low * old)
     return Limits(*ends, severity)
-
-
-def _low(value: float | None) -> float:
-    return -math.inf if value is None else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -74,3 +75,13 @@ def read_parameter(owner: str, name: str, value: object, reader: Reader) -> Any:
 
 def _listed(names: Collection[str]) -> str:
     return ", ".join(names) if names else "none"
+
+
+def lower_limit(value: float | None) -> float:
+    """A limit that may be left out, then minus infinity."""
+    return -math.inf if value is None else value
+
+
+def upper_limit(value: float | None) -> float:
+    """A limit that may be left out, then infinity."""
+    return math.inf if value is None else value

@@ -287,7 +287,7 @@ def merge_dimension(
     new: Sequence[Row],
     key: str,
     now: dt.datetime,
-    stands: Callable[[Mapping[str, Any]], bool] = lambda row: False,
+    stands: Callable[[Mapping[str, Any]], bool],
 ) -> list[Row] | None:
     """Slowly changing rows of one model: close what changed or went, add what is new.
 
@@ -349,12 +349,9 @@ def store_dimensions(
     `types` are the columns of each model's result, by its name. Models that are `gone` have no
     rows that are valid now, but for those with checks that the project leaves alone.
     """
-    checks = store.rows(CHECKS) if project.unasked else []
-    of_others = {
-        r["model"]
-        for r in checks
-        if r["valid_to"] is None and project.leaves_alone(r["check_name"])
-    }
+    stored = {table: store.rows(table) for table in (MODELS, CHECKS, COLUMNS)}
+    checks = (r for r in stored[CHECKS] if r["valid_to"] is None)
+    of_others = {r["model"] for r in checks if project.leaves_alone(r["check_name"])}
 
     def stands(row: Mapping[str, Any]) -> bool:
         if "check_name" in row:
@@ -366,11 +363,13 @@ def store_dimensions(
         (CHECKS, "check_id", check_dimensions),
         (COLUMNS, "column_id", lambda p: column_dimensions(p, types.get(p.model.name, {}))),
     ):
-        old = store.rows(table)
         rows = []
+        by_model: dict[str, list[Row]] = {}
+        for row in stored[table]:
+            by_model.setdefault(row["model"], []).append(row)
         new = {plan.model.name: describe(plan) for plan in plans} | {m: [] for m in gone}
         for model, described in new.items():
-            mine = [r for r in old if r["model"] == model]
-            rows.extend(merge_dimension(mine, described, key, now, stands) or [])
+            before = by_model.get(model, [])
+            rows.extend(merge_dimension(before, described, key, now, stands) or [])
         if rows:
             store.replace_partition(table, rows)

@@ -41,8 +41,6 @@ DBT_VALUES = "dbt_values"
 DBT_LIMIT = "dbt_limit"
 # What is added to the name of a test's second check, which is about its threshold for warnings.
 WARN_HALF = ":warn"
-# Ends the name of the model that holds the adopted tests of a whole table.
-WHOLE = "__whole"
 # Option of a check that is dbt's freshness of a source: `warn_after` or `error_after`.
 DBT_FRESHNESS = "dbt_freshness"
 # Tag of the checks that a contract stands for.

@@ -244,10 +244,11 @@ class ProjectRun:
         with journal.writing_in_time():
             for model in order.run(plans, work):
                 models.append(model)
-                self._report_unstored(models, journal.failed)
+                if journal.failed:
+                    self._report_unstored(models, len(plans), journal.failed)
         self.listener.model_step(models[-1].model, "storing")
         journal.write()
-        self._report_unstored(models, journal.failed)
+        self._report_unstored(models, len(plans), journal.failed)
         return tuple(models)
 
     def _sharing(self) -> dict[str, Together]:
@@ -348,7 +349,9 @@ class ProjectRun:
         self._by_columns_of_now[model.name] = plan
         return plan
 
-    def _report_unstored(self, models: list[ModelResult], failed: Mapping[str, DqsqlError]) -> None:
+    def _report_unstored(
+        self, models: list[ModelResult], total: int, failed: Mapping[str, DqsqlError]
+    ) -> None:
         """Put models whose results could not be stored among those that could not be checked."""
         for index, model in enumerate(models, start=1):
             error = failed.get(model.model)
@@ -356,7 +359,7 @@ class ProjectRun:
                 models[index - 1] = ModelResult(
                     model.model, model.path, seconds=model.seconds, error=error
                 )
-                self.listener.model_finished(index, len(models), models[index - 1])
+                self.listener.model_finished(index, total, models[index - 1])
 
     def _with_untold(self, result: ModelResult) -> ModelResult:
         """The result with the failures of a run that was killed, which nobody has heard of."""

@@ -233,7 +233,6 @@ class _ReportReader:
     def _values(
         self, model: str, batches: Sequence[str], results: Sequence[Result]
     ) -> MetricValues:
-
         wanted = wanted_series(results)
         if not wanted:
             return {}

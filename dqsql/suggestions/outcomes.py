@@ -10,7 +10,8 @@ from dqsql.suggestions.intervals import floor_to, round_down, round_up
 from dqsql.suggestions.rules import comparison
 from dqsql.suggestions.suggestion import Envelope, Suggestion, SuggestionVerdict
 
-_EXTREMES = ("min(", "max(", "min_length(", "max_length(")
+_LENGTHS = ("min_length(", "max_length(")
+_EXTREMES = ("min(", "max(", *_LENGTHS)
 # From so many batches on, a bound that failed is learned from the batches instead.
 _MIN_BATCHES = 3
 
@@ -153,7 +154,7 @@ def _bounds(
     envelope: Envelope, low: float, high: float, margin: float
 ) -> tuple[float | None, float | None]:
     share = envelope.metric.startswith(("completeness(", "compliance("))
-    if envelope.metric.startswith(("min_length(", "max_length(")):
+    if envelope.metric.startswith(_LENGTHS):
         # Lengths are whole numbers, and that of no text is no bound.
         below, above = max(1.0, float(math.floor(low - margin))), float(math.ceil(high + margin))
         lower = below if envelope.lower is not None and low >= below else None

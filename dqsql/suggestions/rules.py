@@ -31,10 +31,10 @@ WARN = {"severity": "warn"}
 SKETCH_ERROR = 3 * 1.04 / math.sqrt(4096)
 # Fewer rows than this say little about distinct values and extremes.
 MIN_ROWS = 30
-# Longer lists of values are no categories that a person would maintain.
 # What stands before the name of a table in a warehouse.
 _LAYERS = frozenset({"raw", "src", "stg", "stage", "staging", "int", "dim", "fct", "fact", "tbl"})
 _KEY_WORDS = frozenset({"id", "key", "uuid", "guid", "pk"})
+# Longer lists of values are no categories that a person would maintain.
 _MAX_CATEGORIES = 30
 _MAX_LIST = 500
 # Whole numbers are categories only when there are very few of them.

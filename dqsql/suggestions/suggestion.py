@@ -50,8 +50,8 @@ class Suggestion:
     about the same is left alone. `coverage` is a metric in [0, 1]: the share of rows that comply;
     None where the check is about all rows at once. `weaker` takes the candidate's place where it
     does not hold. `score` is the classifier's probability. Of a guess nothing is said where it does
-    not hold. After validation `measured` is the
-    coverage on held-out rows, `batches` and `held` count the batches tried and passed.
+    not hold. After validation `measured` is the coverage on held-out rows, `batches` and `held`
+    count the batches tried and passed.
     """
 
     rule: str

@@ -52,6 +52,12 @@ def root(make_project: Callable[..., Path]) -> Path:
     return folder
 
 
+def routed(root: Path, routes: str) -> None:
+    """Let the project tell of findings on these routes."""
+    text = f"name: shop\nprofile: test\non_finding: [{routes}]\n"
+    (root / "dqsql_project.yml").write_text(text)
+
+
 def stored(root: Path) -> list[dict[str, Any]]:
     return open_tables(load_project(root).target).rows(FINDINGS)
 
@@ -217,9 +223,7 @@ def test_the_sql_of_the_documentation(root: Path) -> None:
 def test_a_route_that_lacks_its_variable_lets_others_tell_once(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = root / "dqsql_project.yml"
-    routes = "on_finding: [{webhook: HOOK}, {email: [a@b.example]}]"
-    project.write_text(f"name: shop\nprofile: test\n{routes}\n")
+    routed(root, "{webhook: HOOK}, {email: [a@b.example]}")
     # Nobody was told: it is due as long as that is so.
     for _ in range(2):
         assert (notify(root).sent, len(notify(root).problems)) == ((), 2)
@@ -235,10 +239,7 @@ def test_a_route_that_lacks_its_variable_lets_others_tell_once(
 def test_a_route_that_is_down_has_no_other_one_told_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = root / "dqsql_project.yml"
-    project.write_text(
-        "name: shop\nprofile: test\non_finding: [{webhook: HOOK}, {webhook: DOWN}]\n"
-    )
+    routed(root, "{webhook: HOOK}, {webhook: DOWN}")
     monkeypatch.setenv("DOWN", "http://127.0.0.1:9/nobody")
     with serving(Webhook()) as server:
         monkeypatch.setenv("HOOK", server.url)
@@ -259,7 +260,7 @@ def test_a_route_that_is_down_has_no_other_one_told_again(
         failing = rows([], of("ff"))
         open_tables(load_project(root).target).replace_partition(FINDINGS, failing)
         assert len(notify(root).problems) == 1
-        project.write_text("name: shop\nprofile: test\non_finding: [{webhook: HOOK}]\n")
+        routed(root, "{webhook: HOOK}")
         assert (notify(root).sent, notify(root).problems) == ((), ())
 
 
@@ -294,10 +295,7 @@ def test_a_state_that_there_is_not_is_an_error_of_the_next_run(root: Path) -> No
 def test_a_route_that_was_down_hears_of_the_failure_though_it_is_over(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = root / "dqsql_project.yml"
-    project.write_text(
-        "name: shop\nprofile: test\non_finding: [{webhook: HOOK}, {webhook: DOWN}]\n"
-    )
+    routed(root, "{webhook: HOOK}, {webhook: DOWN}")
     down = "http://127.0.0.1:9/nobody"
     monkeypatch.setenv("DOWN", down)
     with serving(Webhook()) as server:

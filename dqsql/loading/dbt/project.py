@@ -21,7 +21,7 @@ from dqsql.loading.dbt.tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, read_document
 from dqsql.loading.models import known_names
 from dqsql.loading.profiles import TargetRequest, load_target
-from dqsql.model.project import WHOLE, CheckModel, LeftTest, Project, Reader, Source, Target
+from dqsql.model.project import CheckModel, LeftTest, Project, Reader, Source, Target
 from dqsql.model.settings import as_names, as_text
 from dqsql.model.wording import first_of
 from dqsql.templating import MacroLibrary, base_context
@@ -34,6 +34,8 @@ _ADOPT = "adopt_dbt_tests"
 # What dqsql's own files in dbt's target folder lie under, so that none of dbt's is replaced.
 _OWN_FOLDER = "dqsql"
 _NOT_FOR_DBT = frozenset({"name", "version", "config_version", "profile", "vars", "models"})
+# Ends the name of the model that holds the adopted tests of a whole table.
+_WHOLE = "__whole"
 # So many comments are named in a warning.
 _SHOWN = 10
 
@@ -330,12 +332,12 @@ def _with_tests(
         return [("", first)]
     whole = replace(
         model,
-        name=f"{model.name}{WHOLE}",
+        name=f"{model.name}{_WHOLE}",
         config=replace(model.config, batch_by=None, segment_by=()),
         projections=(),
         annotations=tuple(a for t in beside for a in t.annotations),
     )
-    return [("", first), (WHOLE, whole)]
+    return [("", first), (_WHOLE, whole)]
 
 
 def _names(nodes: Mapping[str, Node], project: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions import silence
+from dqsql.decisions.distances import CategoricalState
 from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
@@ -120,7 +121,7 @@ class _AliveColumn:
             return math.nan
         profile = self._profile(batch)
         if profile is not None:
-            return max(_shares(profile).values(), default=math.nan)
+            return max(CategoricalState.of(profile).shares.values(), default=math.nan)
         low, high = (self._value(name, batch) for name in ("min", "max"))
         spread, distinct = (self._value(n, batch) for n in ("stddev", "approx_count_distinct"))
         # Infinities may be equal, and have no distance.
@@ -150,9 +151,12 @@ class _AliveColumn:
         if now is None or now.other:
             # What is not among the frequent values may be there all the same.
             return None
-        before = [p for b in past if (p := self._profile(b)) is not None and _size(p)]
-        shares, sizes = [_shares(p) for p in before], [_size(p) for p in before]
-        found = silence.lost_values(shares, sizes, _shares(now), _size(now), fpr, need)
+        # No batch without values says that one of them was not there.
+        states = [CategoricalState.of(self._profile(b)) for b in past]
+        before = [state for state in states if state.size]
+        shares, sizes = [state.shares for state in before], [state.size for state in before]
+        state = CategoricalState.of(now)
+        found = silence.lost_values(shares, sizes, state.shares, state.size, fpr, need)
         return f"{self.name}: no longer occurs: {silence.listed(found)}" if found else None
 
 
@@ -174,17 +178,6 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
         compared.append(recompute.Compared(f"share of {name}", numbers[0], again[0]))
         compared.append(recompute.Compared(f"largest share of {name} before", numbers[1], again[1]))
     return recompute.Recomputed(tuple(compared))
-
-
-def _size(profile: MetricProfile) -> float:
-    return sum(profile.counts) + profile.other
-
-
-def _shares(profile: MetricProfile) -> dict[str, float]:
-    total = _size(profile)
-    if not total:
-        return {}
-    return {n: c / total for n, c in zip(profile.labels, profile.counts, strict=True) if c}
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:

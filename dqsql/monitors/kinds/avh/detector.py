@@ -459,9 +459,9 @@ class AvhDetector:
 
     def _moved(self, unit: Unit, verdict: ProgramVerdict, batch: str) -> Sequence[str]:
         """Which values are more or less frequent than before, where that is what is odd."""
-        before = self.before(unit, batch)
-        hidden = hides_values(self.context.plan.model, unit.column, unit.monitor.settings)
-        if unit.numeric or hidden or not before:
+        is_told = verdict.status != "pass" and not unit.numeric
+        before = self.before(unit, batch) if is_told else []
+        if not before or hides_values(self.context.plan.model, unit.column, unit.monitor.settings):
             return ()
         return moved(verdict, *(self._distribution(unit, b).texts for b in (before[-1], batch)))
 

@@ -37,9 +37,7 @@ def distributions(
         stored = history.profile(profile, batch)
         if stored is None:
             continue
-        rows = sum(stored.counts) + stored.other
-        if count is not None:
-            rows = history.value(count, batch)
+        rows = CategoricalState.of(stored).size if count is None else history.value(count, batch)
         if rows > 0:
             found.append((stored, rows))
     return found
