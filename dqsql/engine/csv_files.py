@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from dqsql.engine.paths import file_or_pattern, files_at
+from dqsql.engine.paths import file_or_pattern, files_at, named_in
 from dqsql.errors import EngineError
 from dqsql.model.project import Source
 from dqsql.model.wording import plural
@@ -157,7 +157,7 @@ def ragged_notes(source: Source, options: Mapping[str, str], root: Path) -> Iter
         if found is None:
             continue
         rows = plural(found.count, "row does", "rows do")
-        name = _name(file, root)
+        name = named_in(file, root)
         yield (
             f"{name}: {rows} not have {plural(found.columns, 'value')} like the header; the"
             f" first one, row {found.first:,}, has {found.values:,}. Missing ones are read as null,"
@@ -195,7 +195,7 @@ def check_headers(source: Source, headers: Mapping[Path, Sequence[str]], root: P
         if other is not None:
             raise EngineError(
                 f"the files of {source.unique_id} have different headers: where"
-                f" {_name(first, root)} has the column {other[0]}, {_name(file, root)} has"
+                f" {named_in(first, root)} has the column {other[0]}, {named_in(file, root)} has"
                 f" {other[1]}",
                 hint="Spark reads all files of a folder by position, with the header of one of"
                 " them; give them the same columns in the same order, or declare two sources",
@@ -219,14 +219,9 @@ def unread_columns(
     if left:
         are = "column is" if len(left) == 1 else "columns are"
         yield (
-            f"{_name(longest, root)}: the last {are} not read ({', '.join(left)}), because Spark"
+            f"{named_in(longest, root)}: the last {are} not read ({', '.join(left)}), because Spark"
             f" takes the header of another file of {source.unique_id}"
         )
-
-
-def _name(file: Path, root: Path) -> Path:
-    """A file as it is named in the folder `root`, where it lies in it."""
-    return file.relative_to(root) if file.is_relative_to(root) else file
 
 
 def _header(file: Path, separator: str) -> list[str]:

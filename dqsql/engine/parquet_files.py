@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,29 +15,44 @@ from dqsql.engine.paths import files_at
 _MOST = 200
 
 
-def columns_were_added(path: str, file_format: str = "parquet") -> bool:
-    """Whether files at a path of this machine have columns that others lack, and agree otherwise.
+@dataclass(frozen=True)
+class UnevenFiles:
+    """Files that have columns which others lack.
 
-    Spark can merge their schemas then (its option `mergeSchema`). Files whose types differ are for
-    Spark to refuse or to cast.
+    `missing` are the columns that older files have and the `newest` one lacks.
     """
-    files = sorted(files_at(Path(path)) or (), key=lambda f: f.stat().st_mtime)
+
+    newest: Path
+    missing: Sequence[str]
+
+
+def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
+    """The files at a path of this machine where some have columns that others lack.
+
+    Spark can merge their schemas then (its option `mergeSchema`). None where all have the same
+    columns, and where types differ, which is for Spark to refuse or to cast.
+    """
+    files = sorted(files_at(Path(path)) or (), key=lambda f: (f.stat().st_mtime, f))
     if len(files) < 2:
-        return False
+        return None
     if len(files) > _MOST:
         files = [*files[: _MOST // 2], *files[-_MOST // 2 :]]
-    merged: dict[str, pa.DataType] = {}
-    numbers = set()
+    merged: dict[str, pa.Field] = {}
+    names: dict[Path, set[str]] = {}
     for file in files:
         try:
             schema = _schema(file, file_format)
         except (OSError, pa.ArrowException):
             # Reading it will say what is the matter.
-            return False
-        numbers.add(len(schema))
-        if any(merged.setdefault(f.name.lower(), f.type) != f.type for f in schema):
-            return False
-    return numbers != {len(merged)}
+            return None
+        if any(merged.setdefault(f.name.lower(), f).type != f.type for f in schema):
+            return None
+        names[file] = {f.name.lower() for f in schema}
+    if all(found == merged.keys() for found in names.values()):
+        return None
+    # Copied files may be dated in any order: the one whose name is last has to agree.
+    newest = names[files[-1]] | names[max(files)]
+    return UnevenFiles(files[-1], sorted(merged[name].name for name in merged.keys() - newest))
 
 
 def _schema(file: Path, file_format: str) -> pa.Schema:

@@ -57,3 +57,8 @@ def _files_below(folder: Path) -> list[Path]:
         for f in folder.rglob("*")
         if f.is_file() and not any(p.startswith(_HIDDEN) for p in f.relative_to(folder).parts)
     ]
+
+
+def named_in(file: Path, root: Path) -> Path:
+    """A file as it is named in the folder `root`, where it lies in it."""
+    return file.relative_to(root) if file.is_relative_to(root) else file

@@ -41,16 +41,22 @@ class Prepared:
 
 
 def prepare(
-    plan: Plan, spark: SparkSession, now: dt.datetime, columns: Mapping[str, str]
+    plan: Plan,
+    spark: SparkSession,
+    now: dt.datetime,
+    columns: Mapping[str, str],
+    missing: Collection[str] = (),
 ) -> Prepared:
     """Make the states of a plan ready; the model's view must be registered.
 
-    `now` is the start of the run, `columns` gives the Spark types of the model's columns.
+    `now` is the start of the run, `columns` gives the Spark types of the model's columns. Those
+    which are `missing` are there because of older data alone.
     """
     work = _Preparation(plan, spark)
     states: list[StateColumn] = []
     broken: list[tuple[StateColumn, EngineError]] = []
-    known = facts(now, columns)
+    gone = {name.lower() for name in missing}
+    known = facts(now, {c: kind for c, kind in columns.items() if c.lower() not in gone})
     types = {name.lower(): kind for name, kind in columns.items()}
     maps = {name for name, kind in types.items() if kind.startswith("map<")}
     dates = _of_dates(plan, types)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 
 class Registered:
     """The sources and check models that a session has as views; threads of a run share it.
 
-    `notes` are what a person should know of the files of sources.
+    `notes` are what a person should know of the files of sources; `missing` are the columns that
+    the newest file of a source lacks.
     """
 
     def __init__(self) -> None:
         self._turns: dict[str, Lock] = {}
         self._done: set[str] = set()
         self.notes: list[str] = []
+        self.missing: dict[str, Sequence[str]] = {}
 
     def once(self, unique_id: str, register: Callable[[], None]) -> None:
         """Register one thing, unless that was done; others who need it wait for it.

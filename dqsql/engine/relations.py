@@ -29,8 +29,8 @@ from dqsql.engine.failures import (
     translate_model_error,
     translated,
 )
-from dqsql.engine.parquet_files import columns_were_added
-from dqsql.engine.paths import file_or_pattern
+from dqsql.engine.parquet_files import uneven_files
+from dqsql.engine.paths import file_or_pattern, named_in
 from dqsql.engine.registered import Registered
 from dqsql.engine.selects import select
 from dqsql.engine.session_use import put_view
@@ -143,7 +143,7 @@ def _options(spark: SparkSession, source: Source) -> dict[str, str]:
         return dict(source.options)
     if (file_format := source.file_format or "parquet") in ("parquet", "orc"):
         chosen = any(name.lower() == _MERGE.lower() for name in source.options)
-        merged = not chosen and columns_were_added(source.path, file_format)
+        merged = not chosen and uneven_files(source.path, file_format) is not None
         return {**source.options, **({_MERGE: "true"} if merged else {})}
     if source.file_format != "csv":
         return dict(source.options)
@@ -221,8 +221,16 @@ def register_dependencies(
 def _register_noted(
     spark: SparkSession, project: Project, source: Source, done: Registered
 ) -> None:
-    """Register a source, and look at the rows of its CSV and JSON files."""
+    """Register a source, and look at the rows of its CSV and JSON files, the columns of others."""
     options = register_source(spark, source)
+    if source.path is not None and _MERGE in options.keys() - source.options.keys():
+        uneven = uneven_files(source.path, source.file_format or "parquet")
+        if uneven is not None and uneven.missing:
+            done.missing[source.unique_id] = uneven.missing
+            done.notes.append(
+                f"{named_in(uneven.newest, project.root)}, the newest file of {source.full_name},"
+                f" has no column {', '.join(uneven.missing)}, which older files have: null there"
+            )
     if source.file_format == "csv":
         headers, root = headers_of(source, options), project.root
         check_headers(source, headers, root)

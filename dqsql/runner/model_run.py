@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.counts import counted_states, scanned_states
+from dqsql.compiler.counts import scanned_states
 from dqsql.compiler.impact import with_impact
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.meaning import Meaning, with_meaning
@@ -84,12 +84,12 @@ if TYPE_CHECKING:
 class ModelRun:
     """One run of one model. The model's view must be registered.
 
-    What it finds goes to the `journal`, and is stored when that is written. `tell` is told the
-    model's name and what is being done. `ledger` has no batches that are `retired`. With
-    `only_new`, flagged batches of an earlier run are no failure of this one. `label` names the
-    batch of a model without `batch_by`; without it, the run does. `good` are the rows that were not
-    quarantined, once they are known, `tested` the batches, once it has begun. Runs of models that
-    read the same rows share what they have `discovered`.
+    What it finds goes to the `journal`. `tell` is told the model's name and what is being done.
+    `ledger` has no batches that are `retired`. With `only_new`, flagged batches of an earlier run
+    are no failure of this one. `label` names the batch of a model without `batch_by`; without it,
+    the run does. `good` are the rows that were not quarantined, once known, `tested` the batches,
+    once it has begun. Runs of models that read the same rows share what they have `discovered`. See
+    `prepare` for what is `missing`.
     """
 
     plan: Plan
@@ -113,6 +113,7 @@ class ModelRun:
     findings: Sequence[Mapping[str, Any]] = ()
     phases: Phases = field(default_factory=Phases)
     discovered: dict[str, FoundBatches] = field(default_factory=dict)
+    missing: Collection[str] = ()
     tested: TestedBatches | None = None
     _choice: BatchChoice | None = None
     _batch_type: str = ""
@@ -177,7 +178,7 @@ class ModelRun:
             self.plan.checks, self.store, self.plan.model.name, self.ledger, tested.batches
         )
         self.phases.enter(SCAN)
-        self._scan_states(tested)
+        tested.scan(self._step)
         found, sound = self._decided(tested)
         if found.judged.rest:
             first, rest = tested.choice.parted(found.judged.rest)
@@ -234,7 +235,7 @@ class ModelRun:
         self._meaning = Meaning.of(self.plan, self._columns, batch_type)
         self._learn_before_scan(batches, batch_type)
         self._step(f"analysing {plural(len(self.plan.states), 'aggregate')}")
-        prepared = prepare(self.plan, self.spark, self.now, self._columns)
+        prepared = prepare(self.plan, self.spark, self.now, self._columns, self.missing)
         execution = self._execution(choice, batch_type)
         part = execution.analyse(prepared.states, prepared.broken)
         scanned = {s.name for s in scanned_states(part.states, part.metrics)}
@@ -332,18 +333,6 @@ class ModelRun:
         scan = Scan(self.plan.model, (), rows, *known)
         key = partial(project_key, self.project.root)
         return ModelExecution(self.spark, self.store, self.plan, scan, key)
-
-    def _scan_states(self, tested: TestedBatches) -> None:
-        batches, part, execution = tested.batches, tested.part, tested.execution
-        cumulates = tested.cumulates
-        self._step(f"scanning {plural(len(batches), 'batch')}")
-        execution.scan_states(part, batches)
-        if cumulates:
-            # Merging reads them where all states are.
-            execution.store_states(batches)
-            if counted_states(part.states, part.metrics):
-                self._step("counting values")
-                execution.store_counts(part, batches)
 
     # --- verdicts and storing ------------------------------------------------------------------
 

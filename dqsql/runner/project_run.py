@@ -458,6 +458,7 @@ class ProjectRun:
             label=self.request.labels.get(model.name),
             findings=self._findings.get(model.name, ()),
             phases=phases,
+            missing=[c for name in needed for c in self._registered.missing.get(name, ())],
         )
 
     def _quarantine(self, model: CheckModel) -> Quarantine | None:

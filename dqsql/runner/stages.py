@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, BatchStatus, CheckOutcome, Result, StoredRows
 from dqsql.model.table import Table
 from dqsql.model.tables import METRICS, RESULTS
-from dqsql.model.wording import first_of
+from dqsql.model.wording import first_of, plural
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.judging import Judged, stored_book
 from dqsql.monitors.kind import BeforeScan
@@ -92,6 +92,18 @@ class TestedBatches:
                 " which current_timestamp() or rand() is not; or run again if the source has"
                 " changed meanwhile",
             )
+
+    def scan(self, tell: Callable[[str], None]) -> None:
+        """Compute states, and the counts of values that cumulative metrics merge."""
+        part, cumulates = self.part, self.cumulates
+        tell(f"scanning {plural(len(self.batches), 'batch')}")
+        self.execution.scan_states(part, self.batches)
+        if cumulates:
+            # Merging reads them where all states are.
+            self.execution.store_states(self.batches)
+            if counted_states(part.states, part.metrics):
+                tell("counting values")
+                self.execution.store_counts(part, self.batches)
 
     @property
     def scans(self) -> int:

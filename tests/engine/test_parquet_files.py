@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
-from dqsql.engine.parquet_files import columns_were_added
+from dqsql.engine.parquet_files import uneven_files
 from dqsql.engine.paths import files_at
 from dqsql.engine.relations import read_source
 from dqsql.errors import Span
@@ -32,20 +33,31 @@ def folder_of(tmp_path: Path, *tables: dict[str, pa.Array]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("tables", "added"),
+    ("tables", "missing"),
     [
-        ((OLD,), False),
-        ((OLD, OLD), False),
-        ((OLD, ADDED), True),
-        ((ADDED, OLD), True),
-        ((OLD, OTHER_TYPE), False),
-        ((), False),
+        ((OLD,), None),
+        ((OLD, OLD), None),
+        ((OLD, ADDED), []),
+        ((ADDED, OLD), ["y"]),
+        ((OLD, ADDED, OLD), ["y"]),
+        ((OLD, OTHER_TYPE), None),
+        ((), None),
     ],
 )
-def test_columns_were_added(
-    tmp_path: Path, tables: tuple[dict[str, pa.Array], ...], added: bool
+def test_columns_that_some_files_lack(
+    tmp_path: Path, tables: tuple[dict[str, pa.Array], ...], missing: list[str] | None
 ) -> None:
-    assert columns_were_added(str(folder_of(tmp_path, *tables))) is added
+    found = uneven_files(str(folder_of(tmp_path, *tables)))
+    assert (None if found is None else list(found.missing)) == missing
+
+
+def test_the_newest_file_is_the_one_whose_name_is_last_too(tmp_path: Path) -> None:
+    # As when a folder is copied, file by file in any order.
+    folder = folder_of(tmp_path, OLD, ADDED)
+    os.utime(folder / "day=0" / "part.parquet", (2e9, 2e9))
+    found = uneven_files(str(folder))
+    assert found is not None
+    assert list(found.missing) == []
 
 
 def test_patterns_and_orc_are_looked_at_too(spark: SparkSession, tmp_path: Path) -> None:
@@ -69,7 +81,7 @@ def test_patterns_and_orc_are_looked_at_too(spark: SparkSession, tmp_path: Path)
     (tmp_path / "2.orc").unlink()
     for kind in ("orc", "parquet"):
         path = str(tmp_path / f"*.{kind}")
-        assert columns_were_added(path, kind)
+        assert uneven_files(path, kind) is not None
         source = Source("raw", kind, f"`t_{kind}`", Span("s.yml"), path, kind)
         rows = read_source(spark, source)
         found = {tuple(row) for row in rows.select("id", "y").collect()}

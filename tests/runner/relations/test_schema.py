@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dqsql
@@ -61,6 +63,30 @@ def test_changes_between_runs(project: Project, table: Table) -> None:
         "z": "int",
     }
     assert set(project.metrics("column_count")) == {(str(b), None) for b in range(1, 6)}
+
+
+def test_a_column_that_the_newest_file_lacks(project: Project) -> None:
+    folder = project.root / "feed"
+    folder.mkdir()
+
+    def write(day: int, **columns: list[int]) -> None:
+        pq.write_table(pa.table({"day": [day], **columns}), folder / f"{day}.parquet")
+
+    sources = "sources: [{name: raw, tables: [{name: feed, path: feed}]}]"
+    model = "{{ config(batch_by='day') }}\n-- @schema\nselect * from {{ source('raw', 'feed') }}"
+    project.write("a", model)
+    (project.root / "checks" / "sources.yml").write_text(sources)
+    write(1, A=[1], b=[1])
+    assert [r.status for r in project.run().results] == [Status.PASS]
+    write(2, b=[2])
+    found = project.run()
+    assert [(r.batch, r.status, r.message) for r in found.results] == [
+        ("2", Status.FAIL, "dropped A (bigint)")
+    ]
+    assert list(found.warnings) == [
+        "feed/2.parquet, the newest file of raw.feed, has no column A, which older files have:"
+        " null there"
+    ]
 
 
 def test_an_empty_relation_has_a_schema(project: Project, table: Table) -> None:
