@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -115,6 +116,11 @@ def _interrupted(error: click.Abort) -> NoReturn:
     if isinstance(error.__cause__, EOFError):
         _defect(error.__cause__)
     standard_terminals(None)[1].line("Interrupted; batches not finished are checked next time.")
+    if ends_with_command:
+        # Python itself would wait for the models in other threads, as long as Spark takes.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_EXIT_INTERRUPTED)
     sys.exit(_EXIT_INTERRUPTED)
 
 

@@ -56,8 +56,10 @@ class Session:
             self.out.line(text)
 
     def warn(self, text: str) -> None:
-        """Print a warning to standard error; not when quiet."""
-        if not self.quiet:
+        """Print a warning to standard error, or as an event where logs are JSON; not when quiet."""
+        if self.json_log:
+            JsonListener(self.log, quiet=self.quiet).warning(text)
+        elif not self.quiet:
             self.err.line(f"{self.err.style('WARNING', 'yellow')} {printable(text)}")
 
     def print_json(self, value: Any) -> None:

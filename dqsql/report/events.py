@@ -77,7 +77,7 @@ class JsonListener(RunListener):
     def run_finished(self, result: RunResult) -> None:
         """Write the warnings of the run, then `RunFinished`."""
         for warning in result.warnings:
-            self._event("Warning", "warn", warning, {})
+            self.warning(warning)
         status = run_status(result)
         data = {
             "status": status.value,
@@ -86,6 +86,10 @@ class JsonListener(RunListener):
             "elapsed_time": result.seconds,
         }
         self._event("RunFinished", _LEVELS.get(status, "info"), f"done: {status.value}", data)
+
+    def warning(self, text: str) -> None:
+        """Write `Warning`."""
+        self._event("Warning", "warn", text, {})
 
     def error(self, error: DqsqlError, model: str | None = None) -> None:
         """Write one `Error` per independent error."""

@@ -98,7 +98,7 @@ def _sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
     written = to_sql(aggregate.args[0]).replace("`", "")
     said = (
         f"the sum of {written} {TOO_LARGE_SUM}:"
-        f" cast it to a larger one, as in sum(cast({written} as decimal(38, 0)))"
+        f" cast it to a larger one, as in sum(cast({written} as double))"
     )
     return Lowering(
         lowering.components,
