@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.cli import group
 from dqsql.cli.session import Session, github_prefix
-from dqsql.errors import DqsqlError
+from dqsql.errors import DqsqlError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +32,15 @@ def compile_project(**where: Any) -> CompileResult:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def refuse_batch_by(batch_by: str | None, auto: Sequence[str]) -> None:
+    """Raise UsageError for `--batch-by` without tables that it is about."""
+    if batch_by is not None and not auto:
+        raise UsageError(
+            "--batch-by is about tables without check files",
+            hint="name them with --auto, or set batch_by in the check model",
+        )
 
 
 @contextmanager

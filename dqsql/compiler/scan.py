@@ -29,7 +29,7 @@ from dqsql.dialect import aliased, call, column, literal, parse_expression
 from dqsql.errors import Span
 from dqsql.model.plan import Buffer, StateColumn
 from dqsql.model.project import CheckModel
-from dqsql.model.types import TIMES, is_number
+from dqsql.model.types import FLOATS, TIMES, is_number
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,12 @@ class BatchFilter:
             return None
         if not self.batches:
             return exp.false()
-        # Batches are told apart by their texts, also where a collation takes some for equal.
-        collated = "collate" in self.spark_type
+        # Batches are told apart by their texts, also where a collation takes some for equal, or
+        # where numbers are: 0.0 and -0.0.
+        as_text = "collate" in self.spark_type or self.spark_type in FLOATS
         # Those that monitors learned from may be of the time when batch_by had another type.
-        values = [tried(b, "string" if collated else self.spark_type) for b in self.batches]
-        value = batch_text(model) if collated else exp.Paren(this=batch_by)
+        values = [tried(b, "string" if as_text else self.spark_type) for b in self.batches]
+        value = batch_text(model) if as_text else exp.Paren(this=batch_by)
         listed = exp.In(this=value, expressions=values)
         implied = batches_condition(batch_by, self.batches, self.types)
         return listed if implied is None else exp.and_(implied, listed)

@@ -286,14 +286,14 @@ def _is_open(found: Collection[Ailment], table: str) -> bool:
     return any(a.table == table and not a.mended and not a.harmless for a in found)
 
 
-def age_of(text: str) -> dt.timedelta:
-    """The length of time that a text such as `400d` or `8w` names. Raises UsageError."""
+def moment_before(now: dt.datetime, text: str) -> dt.datetime:
+    """The moment that lies a length of time such as `400d` or `8w` back. Raises UsageError."""
     found = _AGE.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"{text!r} is not an age", hint="write a number of days: 400d")
     number = int(found[1]) * (7 if (found[2] or "d").startswith("w") else 1)
     try:
-        return dt.timedelta(days=number)
+        return now - dt.timedelta(days=number)
     except OverflowError as error:
         raise UsageError(
             f"{text!r} is too long ago", hint="write a number of days: 400d"

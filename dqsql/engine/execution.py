@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _FEW_STATES = 10_000
 # Rows that may be read once more where one statement for all does not work.
 _READ_TWICE = 1_000_000
-_NESTED = ("struct", "array", "map", "variant")
+_NAMELESS = ("struct", "array", "map", "variant", "interval")
 # Columns of states beside metrics: no metric or check has such an alias.
 _STATE = "state: "
 
@@ -97,9 +97,9 @@ class ModelExecution:
     def batch_type(self, expression: str, view: str) -> str:
         """The Spark type of the `batch_by` expression. Raises EngineError and QueryError."""
         found = self._batch_type(expression, view)
-        if found.startswith(_NESTED):
+        if found.startswith(_NAMELESS):
             raise QueryError(
-                f"batch_by, {expression}, is a {found}, which names no batch",
+                f"batch_by, {expression}, is of type {found}, which names no batch",
                 span=Span(self.plan.model.path),
                 hint="name a date, time, number or text, also of a struct: address.city",
             )

@@ -29,8 +29,9 @@ from dqsql.engine.storage import open_store
 from dqsql.errors import ConfigError, Span
 from dqsql.model.limits import DROP, KEEP, SETTING, Quarantine
 from dqsql.model.plan import Check, Plan, StateColumn
-from dqsql.model.project import Project, Scope, Severity
-from dqsql.model.results import Result, Status
+from dqsql.model.project import CheckModel, Project, Scope, Severity
+from dqsql.model.results import BatchRecord, Result, Status
+from dqsql.model.wording import first_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +51,19 @@ class Split:
     notes: tuple[str, ...] = ()
     scans: int = 0
     good: DataFrame | None = None
+
+
+def outdated_split_note(
+    model: CheckModel, before: Mapping[str, BatchRecord], batches: Sequence[str]
+) -> tuple[str, ...]:
+    """Say which of the `batches`, whose rows a run has split, are checked now without a split."""
+    split = [b for b in batches if b in before and before[b].quarantined is not None]
+    if not split:
+        return ()
+    return (
+        f"the good and quarantined rows of {first_of(split, 3)} of {model.name} are those of an"
+        " earlier run: check with --quarantine, or set `quarantine` in the model, to replace them",
+    )
 
 
 @dataclass(frozen=True)

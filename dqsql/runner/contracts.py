@@ -105,8 +105,11 @@ def compare_contracts(
     for file in (old, new):
         if not file.is_file():
             raise ConfigError(f"there is no contract {str(file)!r}", span=Span(str(file)))
-    names = object_names(old, str(old)) if name is None else [name]
-    later = object_names(new, str(new))
+    earlier, later = object_names(old, str(old)), object_names(new, str(new))
+    names = earlier if name is None else [name]
+    if name is not None and name not in (*earlier, *later):
+        # The error that says which there are.
+        read_odcs(old, str(old), name)
     found: dict[str, tuple[ContractChange, ...]] = {}
     for each in names:
         if each not in later:

@@ -35,7 +35,7 @@ from dqsql.engine.ledger import (
 from dqsql.engine.measurement import Measurement
 from dqsql.engine.preparation import prepare
 from dqsql.engine.project_key import project_key
-from dqsql.engine.quarantine import RowSplitter, Split
+from dqsql.engine.quarantine import RowSplitter, Split, outdated_split_note
 from dqsql.engine.relations import column_types
 from dqsql.engine.rows import Row, model_rows
 from dqsql.engine.storage import BatchPart
@@ -210,7 +210,7 @@ class ModelRun:
     def _split(self, tested: TestedBatches, found: ModelVerdicts) -> Split:
         """Write good and quarantined rows, where that is wanted; before the ledger, always."""
         if self.quarantine is None:
-            return Split()
+            return Split(notes=outdated_split_note(self.plan.model, tested.before, tested.batches))
         self._step("splitting rows")
         states, when = tested.part.states, (self.run_id, self.now)
         where = self.plan, states, self.spark, self.project, self.quarantine

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
     from dqsql.engine.storage import Store
 
+# Shares that differ by less are one.
+_SAME = 1e-9
 # The sample has at least so many rows, as far as that is not more than half of the relation.
 _ENOUGH = 1_000
 _SHARE = 0.1
@@ -105,33 +107,37 @@ def suggest(
         relation: its name.
         sample: the share of rows to learn from, in (0, 1]; a tenth by default, and more of a
             relation of few rows.
-        holdout: the share of rows to measure coverage on, in [0, 1); by default all others.
+        holdout: the share of rows not to learn from, in [0, 1): the same as `sample` of the others.
         spark: an existing session; by default one is made from the profile.
         step: called with a description of what is being done.
 
     Raises:
         DqsqlError: there is no such relation, it has no rows, or the shares make no sense.
     """
-    _check_shares(sample, holdout)
+    sample = _share_of(sample, holdout)
     project = where.project()
     files = files_named(project, [relation])
     with open_warehouse(project, spark, step, files) as (session, store):
         subjects = Subjects(project, session)
         subject = _about(project, subjects, relation)
         work = _Suggesting(project, session, store, subjects, subject, step)
-        return work.propose(sample, holdout)
+        return work.propose(sample)
 
 
-def _check_shares(sample: float | None, holdout: float | None) -> None:
+def _share_of(sample: float | None, holdout: float | None) -> float | None:
+    """The share of rows to learn from, where one is given. Raises UsageError."""
     if sample is not None and not 0 < sample <= 1:
         raise UsageError(f"--sample {sample:g} is not in (0, 1]", hint="0.1 is a tenth of the rows")
-    if holdout is not None and not 0 <= holdout < 1:
+    if holdout is None:
+        return sample
+    if not 0 <= holdout < 1:
         raise UsageError(f"--holdout {holdout:g} is not in [0, 1)")
-    if (sample or _SHARE) + (holdout or 0) > 1 + 1e-9:
+    if sample is not None and abs(sample + holdout - 1) > _SAME:
         raise UsageError(
-            "--sample and --holdout are more than all rows",
-            hint="they are shares of the rows and must not add up to more than 1",
+            f"--sample {sample:g} and --holdout {holdout:g} are not all rows together",
+            hint="every row that is not learned from is held out: give one of the two",
         )
+    return 1 - holdout
 
 
 def _about(project: Project, subjects: Subjects, relation: str) -> Subject:
@@ -163,7 +169,7 @@ class _Suggesting:
     def __post_init__(self) -> None:
         self.catalog: Catalog = catalog_of(self.project)
 
-    def propose(self, sample: float | None, holdout: float | None) -> Proposal:
+    def propose(self, sample: float | None) -> Proposal:
         from dqsql.engine.statements import drop_views
 
         name = self.subject.name
@@ -188,12 +194,15 @@ class _Suggesting:
                 else None,
             )
         share = sample if sample is not None else max(_SHARE, min(0.5, _ENOUGH / total))
-        if holdout is not None:
-            share = min(share, 1 - holdout)
         rows = self._split(share, batches, batch_type, total)
         try:
             measured = self._profile(rows.view + _SAMPLE)
             rows = replace(rows, learned=measured.profile.rows)
+            if not rows.learned:
+                raise UsageError(
+                    f"a share of {share:g} of the {total:,} rows of {name} is none",
+                    hint="learn from more of them: --sample 0.1",
+                )
             candidates = self._candidates(measured, len(batches))
             decided = self._validated(candidates, rows)
         finally:

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from dqsql.engine.doctor import Cleaned, Doctor, Examination, age_of, cleaned
+from dqsql.engine.doctor import Cleaned, Doctor, Examination, cleaned, moment_before
 from dqsql.engine.exclusive import locked
 from dqsql.errors import ConfigError, UsageError
 from dqsql.model.project import Project
@@ -44,7 +44,7 @@ def clean_tables(
     Metrics, states and programs stay: detectors learn from them. So do reviews and the ledger, so
     that nothing is checked again. Raises DqsqlError.
     """
-    before = dt.datetime.now(dt.UTC) - age_of(older_than)
+    before = moment_before(dt.datetime.now(dt.UTC), older_than)
     project = Where(project_dir, **place).project()
     with upkeep_of(project) as upkeep:
         ensure_warehouse(project.target)

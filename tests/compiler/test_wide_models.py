@@ -54,7 +54,7 @@ def test_every_column_takes_the_same_number_of_steps(
         return wide(make_project, checks, columns)
 
     steps(project(1))  # What is only done once.
-    few, more, many = (steps(project(columns)) for columns in (40, 80, 120))
+    few, more, many = (steps(project(columns)) for columns in (20, 40, 60))
     assert many - more == pytest.approx(more - few, rel=0.002)
 
 

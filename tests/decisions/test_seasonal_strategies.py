@@ -162,7 +162,9 @@ def test_what_grows_has_grown_while_a_bad_batch_was_left_out(chosen: Strategy) -
     values[30] = 5_000
     absent = np.zeros(45, dtype=bool)
     assert chosen.keeps_places
-    for k in range(28, 45):
+    # Its maximum likelihood is searched anew each time.
+    slow = chosen.name == "holt_winters" and chosen.fit != "fast"
+    for k in (28, 29, 30, 31, 44) if slow else range(28, 45):
         given = AnomalyInput(values[:k], None, values[k], absent=absent[:k])
         (found,) = evaluate_many(chosen, [given])
         assert found.anomalous == (k == 30), (k, found.explanation)

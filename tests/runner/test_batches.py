@@ -103,6 +103,23 @@ def test_batches_may_be_named_as_their_type_reads(new_project: NewProject) -> No
     assert project.tables() == wanted
 
 
+def test_batches_of_doubles_are_told_apart_by_their_texts(new_project: NewProject) -> None:
+    data = "select * from values (0d, 1), (-0d, 2), (double('NaN'), 3), (1.5d, 4) as t(day, x)"
+    project = new_project(BY_DAY, data)
+    assert project.run().exit_code == 0
+    for batch, x in (("0.0", 1), ("-0.0", 2), ("NaN", 3)):
+        (model,) = project.run(batches=[batch], quarantine=True).models
+        assert (model.batches, model.rows) == ((batch,), 1)
+        assert {
+            r["value"]
+            for r in project.rows("dq_metrics")
+            if r["metric"] == "mean" and r["batch"] == batch
+        } == {x}
+    assert {r["batch"]: r["rows"] for r in project.rows("dq_batches")} == {
+        **{"0.0": 1, "-0.0": 1, "NaN": 1, "1.5": 1}
+    }
+
+
 def test_runs_that_start_in_the_same_second_are_two_batches() -> None:
     started = dt.datetime(2024, 1, 31, 10, 0, 0, 250_000, dt.UTC)
     first = batch_of_run(started, {})
@@ -425,9 +442,15 @@ def test_a_struct_names_no_batch(new_project: NewProject) -> None:
     project = new_project(
         "{{ config(batch_by = 'a') }}\nselect struct(1 as x) as a\n-- @row_count > 0"
     )
-    with pytest.raises(QueryError, match=r"batch_by, a, is a struct<x:int>") as caught:
+    with pytest.raises(QueryError, match=r"batch_by, a, is of type struct<x:int>") as caught:
         project.run()
     assert str(caught.value.span).startswith("checks/m.sql")
+
+
+def test_an_interval_names_no_batch(new_project: NewProject) -> None:
+    project = new_project(BY_DAY, "select make_dt_interval(1) as day, 1 as x")
+    with pytest.raises(QueryError, match="batch_by, day, is of type interval day to second, which"):
+        project.run()
 
 
 def test_batch_by_with_a_function_that_there_is_not(new_project: NewProject) -> None:

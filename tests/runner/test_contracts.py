@@ -145,6 +145,9 @@ def test_a_new_version_that_breaks_readers(new_project: NewProject) -> None:
     assert "BREAKING orders: now nullable amount" in result.output
     assert "compatible orders: newly promised" in result.output
     assert CliRunner().invoke(cli, ["contract", "diff", files[0], files[0]]).exit_code == 0
+    mistyped = CliRunner().invoke(cli, ["contract", "diff", *files, "--object", "order"])
+    assert mistyped.exit_code == 2
+    assert "has no object 'order'" in mistyped.output
     assert "Wrote checks/orders.sql" in call(project, "contract", "import", files[0], "--write")
     written = (project.root / "checks" / "orders.sql").read_text("utf-8")
     assert written.startswith("{{ config(contract = 'a.yaml') }}\nselect *\nfrom ")

@@ -168,11 +168,15 @@ def test_new_file_of_a_source_with_odd_names(shop: Path, spark: SparkSession) ->
     assert draft(where.project(), again, []).changed is False
 
 
-def test_shares_that_make_no_sense(shop: Path) -> None:
-    with pytest.raises(UsageError, match="more than all rows"):
+def test_shares(shop: Path, spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match="not all rows together"):
         suggest(Where(shop), "orders", sample=0.6, holdout=0.5)
     with pytest.raises(UsageError, match="--sample 0 is not"):
         suggest(Where(shop), "orders", sample=0)
+    with pytest.raises(UsageError, match=r"a share of 1e-05 of the [\d,]+ rows of orders is none"):
+        suggest(Where(shop), "orders", sample=1e-5, spark=spark)
+    held = suggest(Where(shop), "orders", holdout=0.25, spark=spark)
+    assert 0.65 < held.learned / held.rows < 0.85
 
 
 VISITS = """\

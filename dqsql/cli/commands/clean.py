@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import PROJECT, options
+from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import ConfigError
 from dqsql.model.wording import plural
@@ -25,7 +25,7 @@ _OWN_NAMES = frozenset(
 
 
 @click.command("clean", cls=Command)
-@click.option(
+@option(
     "--older-than",
     metavar="AGE",
     help="Instead, delete verdicts, samples and runs older than this (400d, 8w) from the tables.",

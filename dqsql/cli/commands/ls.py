@@ -20,7 +20,7 @@ from dqsql.cli.options import (
     options,
     words,
 )
-from dqsql.cli.project import all_errors, compile_project, watched_tables
+from dqsql.cli.project import all_errors, compile_project, refuse_batch_by, watched_tables
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import error_of
 from dqsql.report.text import printable
@@ -65,6 +65,7 @@ def command(
     Sources and macros are always listed in full; a macro check_x or metric_x is used as @x. Tests
     of a dbt project that are left to dbt have the type left_test.
     """
+    refuse_batch_by(batch_by, auto)
     if auto:
         place = {name: where[name] for name in PROJECT}
         with (

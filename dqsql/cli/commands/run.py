@@ -10,7 +10,13 @@ import click
 
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TABLES, TESTS, options, words
-from dqsql.cli.project import compile_project, target_dir, watched_tables, write_run_artefacts
+from dqsql.cli.project import (
+    compile_project,
+    refuse_batch_by,
+    target_dir,
+    watched_tables,
+    write_run_artefacts,
+)
 from dqsql.cli.session import Session, with_session
 from dqsql.engine.head_start import begin
 from dqsql.errors import UsageError
@@ -62,11 +68,7 @@ def command(
     a failure of the run before; with 2 if something could not be checked.
     """
     began = time.monotonic()
-    if batch_by is not None and not auto:
-        raise UsageError(
-            "--batch-by is about tables without check files",
-            hint="name them with --auto, or set batch_by in the check model",
-        )
+    refuse_batch_by(batch_by, auto)
     if auto and (select or exclude):
         raise UsageError(
             "--select and --exclude are about check models, and --auto about tables without any",

@@ -41,7 +41,7 @@ _ANSWERS = "a: accept, r: reject, e: edit, A: accept all that follow, q: reject 
     "--holdout",
     type=_SHARE,
     metavar="SHARE",
-    help="Share of rows to hold out from learning [default: all others].",
+    help="Share of rows to hold out from learning; the same as --sample of all others.",
 )
 @option(
     "--from-incidents",

@@ -84,7 +84,11 @@ def test_rows_are_split_once_with_reasons(make_shop: MakeShop) -> None:
     shop.run(quarantine=True, batches=[TWO])
     assert {batch for batch, *_ in (*shop.good(), *shop.bad())} == {ONE}
     # Without a word nothing is split, and the ledger says so.
-    shop.run(batches=[ONE])
+    model = shop.run(batches=[ONE])
+    assert [n for n in model.notes if "quarantine" in n] == [
+        f"the good and quarantined rows of {ONE} of orders are those of an earlier run: check with"
+        " --quarantine, or set `quarantine` in the model, to replace them"
+    ]
     assert {r["batch"]: r["quarantined"] for r in shop.table("dq_batches", "dq")}[ONE] is None
 
 
