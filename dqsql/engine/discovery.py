@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,12 +28,14 @@ from dqsql.model.batches import batch_order
 from dqsql.model.limits import RunLimits
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import BatchRecord, BatchStatus
+from dqsql.model.types import TIMES
 from dqsql.model.wording import plural
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_YEAR_OR_MONTH = re.compile(r"\d{4}(-\d{1,2})?")
 # Sketches of 4,096 registers are off by 1.6 % (one sigma): below this share of the limit they
 # are as good as counting.
 _SURE = 0.9
@@ -132,11 +135,15 @@ class Discovery:
             return tuple(dict.fromkeys(texts))
         names = names_of_batches(self.spark, self.model.name, texts, self.batch_type)
         for text, name in zip(texts, names, strict=True):
-            if name is None:
+            # Spark takes a month for its first day.
+            span = self.batch_type in TIMES and _YEAR_OR_MONTH.fullmatch(text.strip())
+            if name is None or span:
                 raise UsageError(
                     f"--batch {text} does not fit {self.model.name}, whose batches are of type"
                     f" {self.batch_type}",
-                    hint="write them as dq_batches and `dqsql run` do",
+                    hint="--event-time-start and --event-time-end name all batches of a time"
+                    if span
+                    else "write them as dq_batches and `dqsql run` do",
                 )
         return tuple(dict.fromkeys(name for name in names if name is not None))
 

@@ -100,6 +100,9 @@ def test_batches_may_be_named_as_their_type_reads(new_project: NewProject) -> No
     (model,) = project.attempt(batches=["2024-01-31", "31.1."]).models
     assert model.error is not None
     assert model.error.message.startswith("--batch 31.1. does not fit m, whose batches are of type")
+    (model,) = project.attempt(batches=["2024-01"]).models
+    assert model.error is not None
+    assert model.error.hint == "--event-time-start and --event-time-end name all batches of a time"
     assert project.tables() == wanted
 
 
