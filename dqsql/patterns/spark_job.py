@@ -35,7 +35,6 @@ _FILE_FORMATS = {
 }
 
 _TOTALS = ("columns", "value_bytes")
-_TOTALS_DDL = "relation string, columns bigint, value_bytes bigint"
 _DDL = "relation string, pattern string, " + ", ".join(f"{n} bigint" for n in (*COUNTS, *_TOTALS))
 
 
@@ -184,7 +183,8 @@ def _contributions(tables: Mapping[str, DataFrame], settings: IndexSettings) -> 
 
     session = next(iter(tables.values())).sparkSession
     # A table without string columns is known, too.
-    parts = [session.createDataFrame([(name, 0, 0) for name in tables], _TOTALS_DDL)]
+    nothing = (None,) * (1 + len(COUNTS))
+    parts = [session.createDataFrame([(name, *nothing, 0, 0) for name in tables], _DDL)]
     columns = [
         frame
         for frame in (_columns(name, table, settings) for name, table in tables.items())
@@ -193,7 +193,7 @@ def _contributions(tables: Mapping[str, DataFrame], settings: IndexSettings) -> 
     if columns:
         together = reduce(lambda a, b: a.unionByName(b), columns)
         parts.append(together.mapInArrow(_Generator(settings), _DDL))
-    every = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+    every = reduce(lambda a, b: a.unionByName(b), parts)
     return every.groupBy("relation", "pattern").agg(
         *(F.sum(name).cast("bigint").alias(name) for name in (*COUNTS, *_TOTALS))
     )

@@ -13,7 +13,7 @@ from dqsql.engine.doctor import Cleaned, Doctor, Examination, cleaned, moment_be
 from dqsql.engine.exclusive import locked
 from dqsql.errors import ConfigError, UsageError
 from dqsql.model.project import Project
-from dqsql.model.tables import ALL_TABLES
+from dqsql.model.tables import ALL_TABLES, RUNS
 from dqsql.report.views import described_views
 from dqsql.runner.compilation import Place, Where
 from dqsql.runner.warehouse import ensure_warehouse
@@ -57,12 +57,17 @@ def export(
     """Copy the tables that people look at into a `.duckdb` file, or a folder of Parquet files.
 
     The DuckDB file has the views over them, too, and what each column is as a comment. Returns the
-    names of the tables. Raises DqsqlError, also where DuckDB is not installed.
+    names of the tables. Raises DqsqlError: DuckDB is not installed, or nothing is stored.
     """
     from dqsql.engine.upkeep import export_tables
 
     project = Where(project_dir, **place).project()
     with upkeep_of(project) as upkeep:
+        if not upkeep.store.has(RUNS.name):
+            raise UsageError(
+                f"there is nothing to copy: no run has stored anything in {upkeep.store.location}",
+                hint="run `dqsql run` first",
+            )
         for table in ALL_TABLES:
             upkeep.store.make(table)
         names = tuple(table.name for table in ALL_TABLES)
@@ -84,10 +89,11 @@ def upkeep_of(project: Project) -> Iterator[Upkeep]:
         )
     store = open_tables(project.target)
     assert isinstance(store, DeltaFolderStore)
-    if store.folder is not None and store.folder.exists() and not store.folder.is_dir():
-        raise ConfigError(
-            f"the warehouse {store.folder} is a file",
-            hint="set `warehouse` in dqsql_project.yml or profiles.yml to a folder",
-        )
+    for folder in () if store.folder is None else (store.folder, *store.folder.parents):
+        if folder.is_file():
+            raise ConfigError(
+                f"the warehouse {store.folder} cannot be a folder: {folder} is a file",
+                hint="set `warehouse` in dqsql_project.yml or profiles.yml to a folder",
+            )
     with locked(project.target, [m.name for m in project.models]):
         yield Upkeep(store)

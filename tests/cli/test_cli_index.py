@@ -125,6 +125,13 @@ def test_nothing_is_changed_by_a_failure(dqsql: Dqsql, lake: Path) -> None:
     assert failed.exit_code == 2
     assert failed.stderr.startswith("usage error: there is no table, schema or file nosuch\n")
     assert tables(lake).rows(PATTERN_INDEX) == before != []
+    # A table without texts has no patterns, and is none.
+    (lake / "data" / "numbers.csv").write_text("a,b\n1,2.5\n")
+    added = dqsql("index", "update", "data/numbers.csv")
+    assert added.exit_code == 0, added.stderr
+    assert {r["pattern"] for r in before} <= {
+        r["pattern"] for r in tables(lake).rows(PATTERN_INDEX)
+    }
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_the_words(families: Project, stored: list[dict[str, Any]], dqsql: DqSql
     assert "FAIL mean" in shown.output
     assert "history    28 batches, 2024-01-01 to 2024-01-28" in shown.output
     assert "computed again from stored metrics: the same" in shown.output
-    assert "  what it saw in the newest batches:\n" in shown.output
+    assert "  what it saw in the batches up to this one:\n" in shown.output
 
     before = families.tables()
     result = dqsql(
@@ -120,7 +120,7 @@ def test_a_check_shows_what_it_saw_and_has_nothing_to_compute(
     assert found.values[-1] == (LAST, row["observed"])
     shown = dqsql(families, "explain", id_of(row)).output
     assert "  lower      0.9\n" in shown
-    assert f"  what it saw in the newest batches:\n    {found.values[0][0]}  " in shown
+    assert f"  what it saw in the batches up to this one:\n    {found.values[0][0]}  " in shown
     assert "bounds are written" in shown
 
 

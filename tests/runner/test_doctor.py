@@ -251,6 +251,10 @@ def test_a_warehouse_that_is_a_file(tables: StoredRuns) -> None:
     tables.folder.write_text("x")
     with pytest.raises(ConfigError, match="is a file"):
         tables.doctor()
+    shutil.rmtree(tables.folder.parent, ignore_errors=True)
+    tables.folder.parent.write_text("x")
+    with pytest.raises(ConfigError, match="warehouse is a file"):
+        tables.doctor()
 
 
 def test_what_was_not_cleaned_is_not_listed(tables: StoredRuns) -> None:
@@ -273,6 +277,15 @@ def test_export(tables: StoredRuns, tmp_path: Path) -> None:
         rows = database.execute("select batch, status from dq_batches order by batch").fetchall()
     assert rows == [(day, "accepted") for day in DAYS]
     assert [p.name for p in file.parent.iterdir()] == ["dq.duckdb"]
+
+
+def test_there_is_nothing_to_export_before_the_first_run(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = make_project({"checks/m.sql": "select 1 as x -- @not_null\n"})
+    with pytest.raises(UsageError, match="no run has stored anything"):
+        export(tmp_path / "dq.duckdb", root)
+    assert not (root / "warehouse").exists()
 
 
 def test_readers_of_other_tools(tables: StoredRuns) -> None:

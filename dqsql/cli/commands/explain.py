@@ -89,7 +89,7 @@ def _print(session: Session, found: Explanation) -> None:
         if text is not None:
             session.say(printable(f"  {name:<11}{text}"))
     if found.values:
-        session.say("  what it saw in the newest batches:")
+        session.say("  what it saw in the batches up to this one:")
     for batch, value in found.values[-_SHOWN_VALUES:]:
         session.say(printable(f"    {batch}  {'no value' if value is None else _cell(value)}"))
     _print_again(session, found)
