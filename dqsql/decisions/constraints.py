@@ -254,9 +254,13 @@ def decide(
     that is not the expression.
     """
     expression = _demand(expression)
-    seen = "; ".join(_seen(o, expression, bounds) for o in observations)
+    told = _without_differences(observations)
+    values = [o.value for o in told if o.value is not None]
+    # Two numbers that must be equal are told by digits in which they differ.
+    apart = abs(values[0] - values[1]) if len(values) == 2 and bounds is None else None
+    seen = "; ".join(_seen(o, expression, bounds, apart) for o in told)
     if holds is None or (holds and spotless is None):
-        return _no_data(observations, seen, expression, no_data, bounds)
+        return _no_data(told, seen, expression, no_data, bounds)
     whole = len(observations) == 1 and _is_whole_compliance(observations[0], bounds)
     if whole:
         seen = _rows_meeting(observations[0], expression)
@@ -277,6 +281,12 @@ def decide(
         return ConstraintVerdict(status, f"{seen}, which {'warns' if mild else 'fails'}: {broken}")
     expected = _expected(expression, bounds, observations)
     return ConstraintVerdict(status, seen if whole else f"{seen}, expected {expected}")
+
+
+def _without_differences(observations: Sequence[Observation]) -> Sequence[Observation]:
+    """Without differences of metrics that are there by themselves, and what these may be."""
+    kept = [o for o in observations if not o.text.startswith(("abs(", "greatest("))]
+    return kept if len(kept) > 1 else observations
 
 
 def _demand(expression: str) -> str:
@@ -342,19 +352,26 @@ def _as_numbers(column: str) -> str:
     return f"make numbers of {column} in the SELECT, or check its texts (@min_length, @matches)"
 
 
-def _seen(observation: Observation, expression: str, bounds: Bounds | None) -> str:
+def _seen(
+    observation: Observation, expression: str, bounds: Bounds | None, apart: float | None = None
+) -> str:
     if (about := _rows_seen(observation, expression)) is not None:
         return about
-    text = f"{observation.text} is {_told_apart(observation, bounds)}"
+    text = f"{observation.text} is {_told_apart(observation, bounds, apart)}"
     if observation.value is not None:
         text += _UNITS.get(observation.name, "")
     failing = _failing_rows(observation)
     return f"{text} ({failing})" if failing and observation.value != 1 else text
 
 
-def _told_apart(observation: Observation, bounds: Bounds | None) -> str:
-    """The value, with all of its digits where fewer look like a limit that it is not."""
+def _told_apart(observation: Observation, bounds: Bounds | None, apart: float | None) -> str:
+    """The value, with all of its digits where fewer look like a limit that it is not.
+
+    Values that are `apart` have digits in which they differ.
+    """
     value, text = observation.value, observation.shown
+    if value is not None and apart:
+        text = number_text(value, apart)
     limits = () if bounds is None or value is None else (bounds.lower, bounds.upper)
     alike = any(x is not None and x != value and number_text(x) == text for x in limits)
     return repr(value) if alike else text

@@ -162,7 +162,9 @@ def _apply(spark: SparkSession, settings: Mapping[str, str], user: object) -> tu
     session, used = spark.conf.get(_MARK, None) or "", []
     for key, value in settings.items():
         before = spark.conf.get(key, None)
-        if before == value and (session, key) not in _USES:
+        unused = (session, key) not in _USES
+        # Spark warns of a setting for old programs, even where it is set to what it is anyway.
+        if unused and value in (before, before is None and spark.conf.get(key)):
             continue
         if not session:
             session = uuid.uuid4().hex

@@ -112,3 +112,19 @@ def test_a_value_that_looks_like_its_limit_is_told_in_full() -> None:
     assert told(large, Bounds(large, large), "max = 9223372036854775806") == (
         "mean(x) is 9.22337e+18, expected max = 9223372036854775806"
     )
+
+
+def test_two_metrics_that_must_agree_are_told_by_digits_that_differ() -> None:
+    parts = {"sum(a)": 19993.7, "sum(b)": 19993.75, "abs(sum(a) - sum(b))": 0.05}
+    found = [Observation(text, "expression", value) for text, value in parts.items()]
+    verdict = decide(
+        False,
+        found,
+        expression="reconciles(sum(a), sum(b))",
+        bounds=None,
+        severity=Severity.ERROR,
+        no_data=NoData.WARN,
+    )
+    assert verdict.message == (
+        "sum(a) is 19,993.7; sum(b) is 19,993.75, expected reconciles(sum(a), sum(b))"
+    )
