@@ -83,12 +83,15 @@ class _Auto:
             yield self._made("novelty")
 
     def _of_columns(self) -> Iterator[Annotation]:
-        config = self.model.config
-        taken = {c.lower() for c in (*config.segment_by, *batch_columns(self.model))}
+        taken = {c.lower() for c in batch_columns(self.model)}
+        # That a segment is gone is told by its name, but not how many rows are of none.
+        segments = {c.lower() for c in self.model.config.segment_by}
         names = [c for c in self.model.columns or () if c.lower() not in taken]
         for name in names[:MAX_COLUMNS]:
             if "columns" in self.features:
                 yield self._made("avh", name)
+            if name.lower() in segments:
+                continue
             if "alive" in self.features:
                 yield self._made("alive", name)
             if "keys" in self.features and _KEY.search(name):
@@ -109,8 +112,8 @@ class _Auto:
 def auto_annotations(model: CheckModel) -> Iterator[Annotation]:
     """The annotations that `monitors: auto` stands for.
 
-    Columns that name batches and segments are not watched by themselves, nor what the model's own
-    annotations watch.
+    Columns that name batches are not watched by themselves, nor what the model's own annotations
+    watch. Of those that name segments the shares of values are.
     """
     features = features_of(model)
     if features:

@@ -217,7 +217,8 @@ def spread_floor(
         floor = max(floor, RELATIVE_RESOLUTION * value_range)
     if metric in metric_traits.QUARTILES and level == 0.0:
         floor = max(floor, _RESOLUTION_OF_ZERO_QUARTILES * widest)
-    if metric in metric_traits.DISTANCE_METRICS and level == 0.0:
+    # Equal but for rounding.
+    if metric in metric_traits.DISTANCE_METRICS and level <= EQUALITY_TOLERANCE:
         # The earth mover's distance has the column's unit.
         floor = RELATIVE_RESOLUTION * value_range if metric == "emd" else _DISTANCE_RESOLUTION
     floor = max(floor, EQUALITY_TOLERANCE)

@@ -103,7 +103,18 @@ def updated_findings(
             rest = [b for b in row["batches"] if b not in tested]
             found = [_told(r) for b in row["batches"] for r in tested.get(b, ())]
             row.update(_telling(row, (*found, *told_of(row["check_id"], rest))))
+        if key in before and _failed_once_more(before[key], row):
+            # Its end alone would hide that another batch waits for a review.
+            row.update(notified_at=None, undelivered_at=now, undelivered_to=None)
     return list(rows.values()) if rows != before else None
+
+
+def _failed_once_more(before: Row, now: Row) -> bool:
+    """Whether a finding that was told as open had one more failing batch, and then ended."""
+    ended = before["state"] == OPEN and now["resolved_at"] is not None and now["author"] == DQSQL
+    more = not set(now["batches"]).issubset(before["batches"])
+    told = before["notified_at"] is not None and now["status"] == Status.FAIL.value
+    return ended and more and told
 
 
 def _by_check(results: Iterable[Result]) -> dict[str, dict[str, list[Result]]]:

@@ -36,6 +36,7 @@ from dqsql.errors import DecisionError
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
 
+_DISTINCT = "approx_count_distinct"
 _POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf}
 _TOLD = 3
 _ROUNDING = 1e-12
@@ -211,7 +212,8 @@ def _at_rate(
     columns = np.array([names[f.column] for f in features])
     floor = resolution(features, training[counted])
     gapped = np.where(counted[:, None], training, np.nan)
-    found = surprise(gapped, tested, floor, slots, columns)
+    distinct = np.array([f.metric == _DISTINCT for f in features])
+    found = surprise(gapped, tested, floor, slots, columns, distinct)
     parts = -np.log10(found.alone)
     whole = -np.log10(found.p_value)
     if np.isinf(tested).any():

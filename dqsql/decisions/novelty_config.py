@@ -133,11 +133,14 @@ def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
 
     As for `@anomaly` (see `anomaly_bands.resolutions_of`): of a metric that hardly varies 1 % of
     its level; for min, max, mean, median and stddev that hardly vary at least 1 % of the column's
-    range, where both min and max take part.
+    range, where both min and max take part. The share of the most frequent value hangs on how many
+    rows the others have, and moves smoothly where a table grows: at least 1 % of its level.
     """
     floor, still = resolutions_of(np.ascontiguousarray(training.T))
     place = {(f.column, f.metric): i for i, f in enumerate(features)}
     for i, feature in enumerate(features):
+        if feature.metric == "most_frequent_ratio":
+            floor[i] = max(floor[i], RELATIVE_RESOLUTION * float(np.median(training[:, i])))
         low, high = (place.get((feature.column, name)) for name in ("min", "max"))
         if feature.metric not in UNIT_METRICS or low is None or high is None:
             continue

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dqsql.decisions.arrays import FloatArray, IntArray
+from dqsql.decisions.arrays import BoolArray, FloatArray, IntArray
 from dqsql.decisions.forecasts import forecast
 from dqsql.decisions.magnitudes import LARGEST, for_zero
 from dqsql.decisions.tails import fit_tails
@@ -62,6 +62,7 @@ def surprise(
     floor: FloatArray,
     slots: dict[str, IntArray],
     columns: IntArray,
+    distinct: BoolArray,
 ) -> Surprise:
     """How surprising a batch is after others.
 
@@ -71,6 +72,7 @@ def surprise(
         floor: F, > 0: smaller misses are none.
         slots: seasons, each F x (K + 1).
         columns: F, the number of each metric's column.
+        distinct: F, which metrics are numbers of distinct values.
     """
     values = training.T
     found = forecast(values, slots, _RELEARN_AFTER, ~(tested < 0))
@@ -91,6 +93,7 @@ def surprise(
     each = _precedented(2 * tails.beyond(away, left > 0), past, left)
     counted = ~np.isnan(training).all(axis=1)
     each = np.maximum(each, _exceptions(values[:, counted], tested))
+    each = np.maximum(each, np.where(distinct, _first_steps(values[:, counted], tested), 0.0))
     _, place, metrics = np.unique(columns, return_inverse=True, return_counts=True)
     tests = metrics.size * metrics[place]
     alone = -np.expm1(tests * np.log1p(-np.clip(each, _LEAST, 1 - 1e-12))) / _SHARE
@@ -142,6 +145,20 @@ def _exceptions(values: FloatArray, tested: FloatArray) -> FloatArray:
     of_all = (1 + jumps) / (1 + values[rare].size) if jumps else 0.0
     often = np.where(np.abs(tested) <= 1, np.maximum(often, of_all), often)
     return np.asarray(np.where(rare, often, 0.0), dtype=float)
+
+
+def _first_steps(values: FloatArray, tested: FloatArray) -> FloatArray:
+    """How probable it is that what never changed is one more or less, F; 0 of other changes.
+
+    By the rule of succession: that a rare value was there each time is no promise.
+
+    Args:
+        values: F x K past values.
+        tested: F.
+    """
+    with np.errstate(invalid="ignore"):
+        steps = (values == values[:, :1]).all(axis=1) & (np.abs(tested - values[:, 0]) == 1)
+    return np.where(steps, 1 / (2 + values.shape[1]), 0.0)
 
 
 def _precedented(each: FloatArray, past: FloatArray, new: FloatArray) -> FloatArray:

@@ -111,6 +111,7 @@ def test_resolution() -> None:
     assert b.spread_floor("l_1", 0.2, True) == pytest.approx(0.01)
     assert b.spread_floor("sum", 0.0, False) > 0
     assert b.spread_floor("ks_dist", 0.0, False) == 0.01
+    assert b.spread_floor("kl_div", 1.7e-14, False) == 0.01
     assert b.spread_floor("emd", 0.0, False, 50.0) == 0.5
     assert b.spread_floor("ks_dist", 0.001, False) == pytest.approx(1e-5)
     assert b.spread_floor("days_to_max", 0.0, False) == 0.5

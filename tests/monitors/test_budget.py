@@ -24,7 +24,7 @@ from dqsql.errors import DecisionError
 from dqsql.model.monitors import DEFAULT_RATES
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.monitors.kinds.anomaly import anomaly_call
-from dqsql.monitors.kinds.novelty import novelty_settings
+from dqsql.monitors.kinds.novelty.detector import novelty_settings
 from dqsql.monitors.rates import cadence, project_rates
 from tests.runner.conftest import Project
 

@@ -15,7 +15,8 @@ from dqsql.model.results import Status
 from dqsql.model.tables import METRICS
 from dqsql.monitors.context import MonitorContext
 from dqsql.monitors.history import History
-from dqsql.monitors.kinds.novelty import NoveltyDetector, NoveltyReplay
+from dqsql.monitors.kinds.novelty.detector import NoveltyDetector
+from dqsql.monitors.kinds.novelty.stored import NoveltyReplay
 from dqsql.monitors.programs import ProgramBook
 
 from .conftest import write_project

@@ -23,6 +23,8 @@ MODEL = """\
 {{ config(batch_by = 'day', monitors = 'auto') }}
 select
     day,
+    cast(date_format(day, 'yyyyMMdd') as int) as date_key,
+    date_format(day, 'yyyy-MM') as month,
     order_id,
     price,
     currency,
@@ -69,6 +71,9 @@ def test_what_nobody_has_annotated_is_watched(new_project: NewProject) -> None:
     assert last["stays_unique", "order_id"].message.startswith("100 rows repeat a value")
     assert "has become constant" in last["alive", "currency"].message
     assert ("avh", "price") in last
+    # January ends.
+    assert not [r for r in result.results if r.is_finding and r.column in ("date_key", "month")]
+    assert not [v for v in found.get("2024-02-01", {}) if v[0] == "novelty"]
     # Of arrays nothing is said, least of all an error.
     assert not [r for r in result.results if r.column == "note"]
     listed = call(project, "ls")

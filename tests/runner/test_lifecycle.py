@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last, heeded, updated_findings
+from dqsql.decisions.messages import due
 from dqsql.decisions.reviews import standing, without_accepted
 from dqsql.model.batches import batch_times
 from dqsql.model.project import Severity
@@ -72,6 +73,20 @@ def test_a_run_goes_on_where_the_last_one_stopped() -> None:
     assert (row["batch_count"], row["opened_at"], row["last_seen_at"]) == (3, NOW, LATER)
     (row,) = rows([row], [verdict("2025-03-04", Status.PASS)], LATER)
     assert row["resolved_at"] == LATER
+
+
+def test_a_late_failure_of_a_finding_that_ends_is_told() -> None:
+    late, over = verdict("2025-03-01", Status.FAIL), verdict("2025-03-03", Status.PASS)
+    (told,) = rows([], [verdict("2025-03-02", Status.FAIL)])
+    told["notified_at"] = NOW
+    (row,) = rows([told], [late, over], LATER)
+    assert (row["batch_count"], row["state"]) == (2, "resolved")
+    assert due(row, LATER, opened_by_run=False, is_lost=lambda: False) == "opened"
+    (row,) = rows([told], [over], LATER)
+    assert due(row, LATER, opened_by_run=False, is_lost=lambda: False) == "resolved"
+    # Who has taken note of it waits for its end.
+    (row,) = rows([{**told, "state": "acknowledged"}], [late, over], LATER)
+    assert due(row, LATER, opened_by_run=False, is_lost=lambda: False) == "resolved"
 
 
 def test_checking_repaired_batches_again_resolves() -> None:

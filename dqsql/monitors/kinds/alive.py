@@ -23,6 +23,7 @@ from dqsql.monitors.context import (
     result_of,
     with_details,
 )
+from dqsql.monitors.date_labels import says_the_date
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.settings import read_settings
@@ -157,6 +158,8 @@ class _AliveColumn:
         shares, sizes = [state.shares for state in before], [state.size for state in before]
         state = CategoricalState.of(now)
         found = silence.lost_values(shares, sizes, state.shares, state.size, fpr, need)
+        if found and says_the_date(self.history, self.series, batch, past):
+            return None
         return f"{self.name}: no longer occurs: {silence.listed(found)}" if found else None
 
 

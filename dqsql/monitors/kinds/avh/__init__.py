@@ -14,9 +14,10 @@ from dqsql.model.plan import Family, Monitor
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.history import RECURS
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.kinds.avh import detector
+from dqsql.monitors.kinds.avh.detector import AvhDetector
 from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES
 from dqsql.monitors.kinds.avh.learning import AvhLearner, recomputed
+from dqsql.monitors.kinds.avh.settings import NAME, SETTINGS, avh_settings, rate_note
 
 # Metrics of Tables 3 and 4 of "Auto-Validate by History" (KDD 2023), by the paper's names, and
 # quartiles, shares of letters' cases and of rows without a proper value beside them; what their
@@ -96,7 +97,7 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
 
 
 def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
-    settings = detector.avh_settings(monitor, defaults)
+    settings = avh_settings(monitor, defaults)
     if settings.exclude_where is not None:
         # How many batches it leaves out is known only when Spark was asked.
         return Reach(None)
@@ -104,8 +105,8 @@ def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
     return Reach(settings.window + settings.refit_every + RECURS)
 
 
-def _detector(place: Workplace, context: MonitorContext) -> detector.AvhDetector:
-    return detector.AvhDetector(context, place.injector(), place.matching)
+def _detector(place: Workplace, context: MonitorContext) -> AvhDetector:
+    return AvhDetector(context, place.injector(), place.matching)
 
 
 def _learner(place: Workplace, context: MonitorContext) -> AvhLearner:
@@ -114,8 +115,8 @@ def _learner(place: Workplace, context: MonitorContext) -> AvhLearner:
 
 KIND = MonitorKind(
     MonitorSpec(
-        name=detector.NAME,
-        settings=detector.SETTINGS,
+        name=NAME,
+        settings=SETTINGS,
         watches=_watches,
         about_column=True,
         symptom="distribution",
@@ -127,5 +128,5 @@ KIND = MonitorKind(
     replayer=_learner,
     learner=_learner,
     recompute=recomputed,
-    note=detector.rate_note,
+    note=rate_note,
 )

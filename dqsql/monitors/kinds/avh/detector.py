@@ -18,14 +18,12 @@ import numpy as np
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
-from dqsql.decisions.bounds import history_for, least_fpr
 from dqsql.decisions.distances import without_drift
 from dqsql.decisions.program import Program, ProgramVerdict
 from dqsql.model.batches import batch_order
-from dqsql.model.metric_traits import NUMERIC_DISTANCES
+from dqsql.model.metric_traits import COMPLETENESS_METRICS, NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
 from dqsql.model.results import MetricProfile, MetricValue, Result, Status
-from dqsql.model.settings import Reader, as_bool, as_rate, as_text, at_least, one_of
 from dqsql.monitors.context import (
     Exclusions,
     Matching,
@@ -36,6 +34,7 @@ from dqsql.monitors.context import (
     result_of,
     with_details,
 )
+from dqsql.monitors.date_labels import says_the_date
 from dqsql.monitors.history import NEXT, MetricKey, key_of
 from dqsql.monitors.injection import CLEAN, Injector, Measured, Variant
 from dqsql.monitors.kinds.avh.evidence import (
@@ -44,69 +43,13 @@ from dqsql.monitors.kinds.avh.evidence import (
     IssueEvidence,
     distances,
 )
+from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
 from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message, moved
 from dqsql.monitors.programs import StoredProgram
 from dqsql.monitors.recompute import rests_on, shown_key
-from dqsql.monitors.settings import read_settings
 
-NAME = "avh"
-_DEFAULT_WINDOW = 30
-_REFIT_EVERY = 30
-_SAMPLE_SIZE = 1000
-SETTINGS: Mapping[str, Reader] = {
-    "fpr": as_rate,
-    "bounds": one_of("calibrated", "paper"),
-    "stationarity": as_bool,
-    "two_distribution": as_bool,
-    "max_clauses": at_least(1),
-    "min_history": at_least(3),
-    "window": at_least(3),
-    "refit_every": at_least(1),
-    "sample_size": at_least(10),
-    "exclude_where": as_text,
-}
-# Settings that are not the program's: what is learned from.
-_OWN = ("window", "refit_every", "sample_size", "exclude_where")
-
-
-@dataclass(frozen=True)
-class AvhSettings:
-    """The settings of one `@avh`."""
-
-    config: AvhConfig
-    window: int = _DEFAULT_WINDOW
-    refit_every: int = _REFIT_EVERY
-    sample_size: int = _SAMPLE_SIZE
-    exclude_where: str | None = None
-
-
-def avh_settings(
-    monitor: Monitor, defaults: Mapping[str, Any] | None = None, fpr: float = 0.01
-) -> AvhSettings:
-    """The settings of a monitor. Raises AnnotationError."""
-    given = read_settings(monitor, SETTINGS, defaults)
-    own = {k: given.pop(k) for k in _OWN if k in given}
-    settings = AvhSettings(AvhConfig(**{"fpr": fpr, **given}), **own)
-    return replace(settings, window=max(settings.window, settings.config.min_history))
-
-
-def rate_note(monitor: Monitor, defaults: Mapping[str, Any]) -> str | None:
-    """Whether a monitor's rate is rarer than its window can promise, in words; None if it is not.
-
-    Raises AnnotationError.
-    """
-    given = read_settings(monitor, SETTINGS, defaults)
-    settings = avh_settings(monitor, defaults)
-    fpr, least = settings.config.fpr, least_fpr(settings.window)
-    if "fpr" not in given or fpr >= least:
-        return None
-    return (
-        f"fpr {fpr:g} is less than a history of {settings.window} batches can promise"
-        f" ({least:.2g}): good batches may break bounds more often; {history_for(fpr):,} batches"
-        f" can promise it: {{window: {history_for(fpr)}}}"
-    )
-
-
+# What does not change with the values of a column.
+_NOT_OF_VALUES = frozenset({"row_count", "unique_ratio", *COMPLETENESS_METRICS})
 # What is measured for the distances only.
 _HELPERS = frozenset({"count", "stddev"})
 
@@ -429,6 +372,9 @@ class AvhDetector:
         new = {n: history.value(unit.keys[n], batch) for n in unit.names}
         verdict = evaluate(program, series, new)
         status = Status.PASS if verdict.status == "pass" else failed_status(unit.monitor.severity)
+        if status is not Status.PASS and self._says_the_date(unit, verdict, batch, past):
+            told = f"{unit.column} says the date of its batch, as before: it is not compared"
+            return with_details(result_of(unit.monitor, batch, Status.PASS, told), date_label=True)
         if status is Status.WARN and batch not in self.context.accepted_by_review:
             history.warn(unit.monitor.id, batch, finite(verdict.score))
         worst = verdict.clauses[0] if verdict.clauses else None
@@ -456,6 +402,14 @@ class AvhDetector:
             caught=program.caught,
             clauses=[clause_details(c, unit.keys[c.clause.metric]) for c in verdict.clauses],
         )
+
+    def _says_the_date(
+        self, unit: Unit, verdict: ProgramVerdict, batch: str, past: Sequence[str]
+    ) -> bool:
+        """Whether nothing is odd but values that move with the date of their batch."""
+        broken = {c.clause.metric for c in verdict.clauses if c.status != "pass"}
+        about_values = broken.isdisjoint(_NOT_OF_VALUES)
+        return about_values and says_the_date(self.context.history, unit.keys, batch, past)
 
     def _moved(self, unit: Unit, verdict: ProgramVerdict, batch: str) -> Sequence[str]:
         """Which values are more or less frequent than before, where that is what is odd."""

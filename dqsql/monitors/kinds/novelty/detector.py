@@ -1,57 +1,48 @@
-"""`@novelty`: whether a batch as a whole is unlike the accepted batches before it."""
+"""Decides by the metrics of all columns together, and by whether a batch was delivered before."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dqsql.compiler.monitors import batch_argument, key_columns
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from dqsql.decisions.repeats import Repeat, repeated
-from dqsql.dialect import quoted
-from dqsql.errors import AnnotationError, CompileError, DecisionError
+from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.batches import wall_time_of
 from dqsql.model.metric_traits import DAY_METRICS
-from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
-from dqsql.model.plan import Family, Monitor
+from dqsql.model.plan import Monitor
+from dqsql.model.project import Scope
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import Reader, as_given, as_rate, as_text, one_of
 from dqsql.monitors.context import (
     Exclusions,
     Matching,
     MonitorContext,
-    Workplace,
     failed_status,
     finite,
     learning,
     result_of,
     with_details,
 )
+from dqsql.monitors.date_labels import says_the_date
 from dqsql.monitors.history import RECURS, MetricKey, key_of
-from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.recompute import (
-    NOT_DECIDED,
-    Compared,
-    Recomputed,
-    StoredVerdict,
-    compared_by,
-    rests_on,
-)
-from dqsql.monitors.replay import Replayed, Tally
+from dqsql.monitors.recompute import rests_on
 from dqsql.monitors.settings import read_settings
 
-_NAME = "novelty"
+NAME = "novelty"
 _SHOWN_CONTRIBUTIONS = 10
+# Of the rate, for batches that are delivered again.
+_FOR_REPEATS = 0.1
 # Settings that are not the detector's: what is measured, and of which batches.
 _OWN = ("exclude_where", "peculiarity")
-_SETTINGS: Mapping[str, Reader] = {
+SETTINGS: Mapping[str, Reader] = {
     "fpr": as_rate,
     "exclude_where": as_text,
     "peculiarity": one_of("batch", "text"),
@@ -63,24 +54,6 @@ _SETTINGS: Mapping[str, Reader] = {
         )
     },
 }
-# The features of "Automating Data Quality Validation for Dynamic Data Ingestion" (EDBT 2021).
-_ANY = ("completeness({c})", "approx_count_distinct({c})")
-# The paper's divisor is the batch size. Among rows with a value it says nothing of those without,
-# of which the completeness tells: metrics of which one moves at a time are told apart better.
-_FREQUENT = "most_frequent_ratio({c})"
-_PAPER = "most_frequent_share({c})"
-_NUMERIC = ("min({c})", "max({c})", "mean({c})", "stddev({c})")
-_TIME = tuple(f"days_to_{what}({{c}}{{batch}})" for what in ("min", "max", "median"))
-_TEXT = "index_of_peculiarity({c})"
-_BY_TEXT = "index_of_peculiarity({c}, 'text')"
-_RECOMPUTED = ("status", "score", "threshold", "expected", "p_value", "history_size")
-# A threshold is a quantile of the accepted batches' distances: half of them must lie below.
-_LARGEST_RATE = 0.5
-# Of each batch so many metrics are moved, by so many of their usual changes.
-_MOVED = 1
-_STEPS = (5.0, 10.0)
-# Of the rate, for batches that are delivered again.
-_FOR_REPEATS = 0.1
 
 
 def novelty_settings(
@@ -92,7 +65,7 @@ def novelty_settings(
     a contamination is given that takes its place.
     Raises AnnotationError.
     """
-    given = read_settings(monitor, _SETTINGS, defaults)
+    given = read_settings(monitor, SETTINGS, defaults)
     own = "contamination" in given or given.get("adaptive_contamination", False)
     if budget is not None and not own:
         given.setdefault("fpr", budget)
@@ -130,7 +103,7 @@ def novelty_reach(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -
 
     Raises AnnotationError.
     """
-    where = read_settings(monitor, _SETTINGS, defaults).get("exclude_where")
+    where = read_settings(monitor, SETTINGS, defaults).get("exclude_where")
     return _reach(novelty_settings(monitor, defaults), where)
 
 
@@ -152,12 +125,12 @@ class NoveltyDetector:
 
     def __post_init__(self) -> None:
         kept = self.context.settings.get("false_alarm_budget")
-        defaults = self.context.defaults(_NAME)
+        defaults = self.context.defaults(NAME)
         self.excluded = Exclusions(self.matching, self.context.history.known)
-        for monitor in KIND.of(self.context.plan):
+        for monitor in self.context.plan.monitors_of(NAME):
             budget = self.context.fpr(monitor) if kept else None
             config = novelty_settings(monitor, defaults, budget)
-            where = read_settings(monitor, _SETTINGS, defaults).get("exclude_where")
+            where = read_settings(monitor, SETTINGS, defaults).get("exclude_where")
             self.units.append(self._unit(monitor, config, where))
 
     def _unit(self, monitor: Monitor, config: NoveltyConfig, where: str | None) -> VectorUnit:
@@ -215,7 +188,7 @@ class NoveltyDetector:
         if not unit.config.keeps_rate:
             return None
         history = self.context.history
-        keys = _undated(unit.keys)
+        keys = undated(unit.keys)
         matrix = history.matrix(list(keys.values()), past)
         new = np.array([history.value(k, batch) for k in keys.values()])
         numbers = {f.column: i for i, f in enumerate(keys)}
@@ -240,6 +213,11 @@ class NoveltyDetector:
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
         steps = history.steps(past, batch)
         decision = self.decision(unit, steps, self.matrix(unit, steps, past), batch)
+        labels = self._date_labels(unit, batch, past) if decision.status == "anomalous" else ()
+        if labels:
+            keys = {f: k for f, k in unit.keys.items() if f.column not in labels}
+            unit = replace(unit, keys=keys)
+            decision = self.decision(unit, steps, self.matrix(unit, steps, past), batch)
         result = result_of(
             unit.monitor, batch, _status(unit.monitor, decision), decision.explanation
         )
@@ -257,11 +235,26 @@ class NoveltyDetector:
             result,
             settings=config.to_dict(),
             decision=record,
+            date_labels=list(labels),
             **rests_on(history, past, batch),
         )
 
+    def _date_labels(self, unit: VectorUnit, batch: str, past: Sequence[str]) -> Sequence[str]:
+        """The columns that say the date of their batch; values move with it, which is no news."""
+        by_column: dict[str, dict[str, MetricKey]] = {}
+        for metric in self.context.plan.metrics:
+            if metric.column is not None and metric.scope is Scope.DELTA:
+                by_column.setdefault(metric.column, {})[metric.name] = key_of(metric)
+        mine = {f.column for f in unit.keys}
+        history = self.context.history
+        return [
+            column
+            for column, keys in by_column.items()
+            if column in mine and says_the_date(history, keys, batch, past)
+        ]
 
-def _undated(keys: Mapping[Feature, MetricKey]) -> dict[Feature, MetricKey]:
+
+def undated(keys: Mapping[Feature, MetricKey]) -> dict[Feature, MetricKey]:
     """The metrics that no date changes: rows may be delivered again under another one."""
     return {f: key for f, key in keys.items() if f.metric not in DAY_METRICS}
 
@@ -304,190 +297,3 @@ def _status(monitor: Monitor, decision: NoveltyDecision) -> Status:
 
 def _ratio(score: float, threshold: float) -> float | None:
     return finite(score / threshold) if threshold > 0 else None
-
-
-# --- stored batches ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class NoveltyReplay:
-    """Replays all `@novelty` of one model over stored batches.
-
-    The history of the detector's context ends behind the newest accepted batch.
-    """
-
-    detector: NoveltyDetector
-
-    def replay(
-        self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
-    ) -> list[Replayed]:
-        """Decide on stored batches, with the rate as false-positive rate.
-
-        Of mode `paper` and other detectors it is the contamination, which a note says. The issues
-        are metrics moved by so many of their usual changes between batches, one at a time; nothing
-        is injected into rows.
-        """
-        return [
-            self._replayed(unit, batches, flagged, rate)
-            for unit in self.detector.units
-            for rate in rates
-        ]
-
-    def _replayed(
-        self, unit: VectorUnit, batches: Sequence[str], flagged: Collection[str], rate: float
-    ) -> Replayed:
-        if not unit.keys:
-            return Replayed(unit.monitor, rate, note="no metric could be computed")
-        if rate >= _LARGEST_RATE:
-            return Replayed(unit.monitor, rate, note=f"a rate is below {_LARGEST_RATE}")
-        self.detector.excluded.ask([unit.exclude_where])
-        broken = self.detector.excluded.error(unit.exclude_where)
-        if broken is not None:
-            return Replayed(unit.monitor, rate, note=broken.message)
-        config = unit.config
-        if config.keeps_rate:
-            moved = replace(unit, config=replace(config, fpr=rate))
-        else:
-            moved = replace(unit, config=replace(config, contamination=rate, fpr=None))
-        tally = Tally(unit.monitor, rate, flagged)
-        history = self.detector.context.history
-        try:
-            for batch in batches:
-                if any(history.measured(key, batch) for key in unit.keys.values()):
-                    self._count(moved, batch, tally)
-        except DecisionError as error:
-            return Replayed(unit.monitor, rate, note=error.message)
-        found = tally.result()
-        if config.keeps_rate or found.note:
-            return found
-        text = "its rates are contaminations, the shares of its history beyond the threshold"
-        return replace(found, aside=text)
-
-    def _count(self, unit: VectorUnit, batch: str, tally: Tally) -> None:
-        """Decide on a batch as it is, and with a metric moved."""
-        past = self.detector.past(unit, batch)
-        if batch in self.detector.excluded.batches(unit.exclude_where):
-            tally.add(batch, None)
-            return
-        if len(past) < unit.config.min_history:
-            tally.add(batch, None)
-            return
-        history = self.detector.context.history
-        between = history.steps(past, batch)
-        matrix = self.detector.matrix(unit, between, past)
-        status = self.detector.decision(unit, between, matrix, batch).status
-        again = self.detector.repeat(unit, past, batch) is not None
-        known = status in ("ok", "anomalous")
-        tally.add(batch, (again or status == "anomalous") if known else None)
-        if batch in tally.flagged or again or status != "ok":
-            return
-        watched = list(unit.keys)
-        # A few of the metrics, others in each batch.
-        place = sum(map(ord, batch)) % len(watched)
-        for feature in {watched[(place + i * 7) % len(watched)] for i in range(_MOVED)}:
-            series = history.series(unit.keys[feature], past)
-            usual = _usual_change(series)
-            value = history.value(unit.keys[feature], batch)
-            for steps in _STEPS if usual and not math.isnan(value) else ():
-                changed = {feature: value + steps * usual}
-                found = self.detector.decision(unit, between, matrix, batch, changed).status
-                tally.add_issue(batch, f"moved metric_{steps:g}_{feature}", found == "anomalous")
-
-
-def _usual_change(series: FloatArray) -> float:
-    """Median of the changes between neighbouring batches, by their size; 0 of a constant."""
-    changes = np.abs(np.diff(series[~np.isnan(series)]))
-    changes = changes[changes > 0]
-    return float(np.median(changes)) if changes.size else 0.0
-
-
-def _recomputed(stored: StoredVerdict) -> Recomputed:
-    then, history = stored.details.get("decision"), stored.history
-    if then is None:
-        return NOT_DECIDED
-    keys = _keys(stored)
-    if not keys:
-        return Recomputed(note="the project no longer has the check, which names its metrics")
-    features = list(keys)
-    matrix = history.in_step(list(keys.values()), stored.past, stored.steps)
-    new = {f: history.value(k, stored.batch) for f, k in keys.items()}
-    config = novelty_config(**stored.details["settings"])
-    times = wall_times((*stored.steps, stored.batch))
-    row = feature_vector(features, new)
-    now = decide_novelty(features, matrix, row, config, times).to_dict()
-    compared = compared_by(_RECOMPUTED, then, now)
-    by_name = {(c["column"], c["metric"]): c for c in now["contributions"]}
-    for one in then["contributions"]:
-        again = by_name.get((one["column"], one["metric"]), {})
-        label = one["metric"] if one["column"] is None else f"{one['metric']}({one['column']})"
-        compared += (Compared(f"distance of {label}", one["score"], again.get("score")),)
-    if (repeats := stored.details.get("repeats")) is not None:
-        label = f"metrics equal to those of {repeats['batch']}"
-        equal = [history.value(k, repeats["batch"]) == new[f] for f, k in _undated(keys).items()]
-        compared += (Compared(label, repeats["metrics"], sum(equal)),)
-    return Recomputed(compared)
-
-
-def _keys(stored: StoredVerdict) -> dict[Feature, MetricKey]:
-    """The metrics of the vector; those of another type than the column's have no values."""
-    keys: dict[Feature, MetricKey] = {}
-    if stored.plan is not None and stored.monitor is not None:
-        for watched in stored.monitor.watched:
-            metric = stored.plan.metric(watched.alias)
-            keys.setdefault(Feature(metric.column, metric.name), key_of(metric))
-    return keys
-
-
-# --- the kind ----------------------------------------------------------------------------------
-
-
-def _watches(use: MonitorUse) -> list[WatchedMetric]:
-    model, span = use.model, use.annotation.span
-    if use.annotation.column is not None:
-        raise CompileError(
-            "@novelty is about the whole model",
-            span=span,
-            hint="write it after the FROM clause, or before the SELECT",
-        )
-    if model.columns is None:
-        raise CompileError(
-            "@novelty needs the names of the columns",
-            span=span,
-            hint="list the columns in the SELECT instead of *",
-        )
-    by_text = use.options.get("peculiarity") == "text"
-    paper = str(use.options.get("mode")).lower() == "paper"
-    by_family = {
-        Family.ANY: (*_ANY, _PAPER if paper else _FREQUENT),
-        Family.NUMERIC: _NUMERIC,
-        Family.TIME: () if paper else _TIME,
-        Family.TEXT: (_BY_TEXT if by_text else _TEXT,),
-    }
-    key, batch = key_columns(model), batch_argument(model)
-    return [
-        WatchedMetric(family, text, text.format(c=quoted(name), batch=batch), name)
-        for name in model.columns
-        if name.lower() not in key
-        for family, texts in by_family.items()
-        for text in texts
-    ]
-
-
-def _detector(place: Workplace, context: MonitorContext) -> NoveltyDetector:
-    return NoveltyDetector(context, place.matching)
-
-
-KIND = MonitorKind(
-    MonitorSpec(
-        name=_NAME,
-        settings=_SETTINGS,
-        watches=_watches,
-        symptom="all metrics together",
-    ),
-    detector=_detector,
-    order=50,
-    reach=lambda monitor, defaults: Reach(novelty_reach(monitor, defaults)),
-    read=novelty_settings,
-    replayer=lambda place, context: NoveltyReplay(_detector(place, context)),
-    recompute=_recomputed,
-)

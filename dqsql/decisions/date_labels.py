@@ -1,0 +1,71 @@
+"""Columns that say once more which day a batch is of: 20240131, `2024-01`, `January`, `Q1`.
+
+Their values move with the calendar, in steps that no history of numbers foretells: from 20240131 to
+20240201, from a month's name to the next. As long as they say what the batch's date says, in the
+way they have always done, that is no news.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from functools import partial
+
+# A day's rows may have been delivered, or dated, on the day before or after.
+_DAYS = tuple(dt.timedelta(days=n) for n in (0, -1, 1))
+# Fewer batches may look like a date by accident.
+_FEWEST = 3
+
+
+def _quarter(pattern: str, day: dt.datetime) -> str:
+    return day.strftime(pattern).replace("?", str((day.month + 2) // 3))
+
+
+_WRITTEN = (
+    *("%Y", "%m", "%d", "%j", "%H", "%V", "%u", "%w", "%y"),
+    *("%Y%m%d", "%Y%m", "%Y%j", "%Y%m%d%H", "%Y-%m-%d", "%Y-%m", "%Y/%m/%d", "%Y/%m"),
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m/%Y", "%m-%Y", "%m.%Y"),
+    *("%B", "%b", "%A", "%a", "%B %Y", "%b %Y", "%b-%Y", "%Y-%b", "%d %B %Y", "%d-%b-%Y"),
+    *("%G-W%V", "%GW%V", "%G-%V", "%G%V", "W%V"),
+)
+_QUARTERS = ("?", "Q?", "%Y-Q?", "%YQ?", "%Y Q?", "Q? %Y", "Q?-%Y", "%Y?")
+_FORMS: tuple[Callable[[dt.datetime], str], ...] = (
+    *(partial(lambda pattern, day: day.strftime(pattern), pattern) for pattern in _WRITTEN),
+    *(partial(_quarter, pattern) for pattern in _QUARTERS),
+    # Spark counts the days of a week from Sunday (`dayofweek`) or Monday (`weekday`).
+    lambda day: str(day.isoweekday() % 7 + 1),
+    lambda day: str(day.weekday()),
+)
+
+
+def is_date_label(values: Sequence[tuple[dt.datetime, str | float]]) -> bool:
+    """Whether values follow from the times of their batches, all in the same way.
+
+    Numbers are compared as numbers, texts without regard to case and to zeros in front.
+
+    Args:
+        values: the time of each batch, and the one value that all of its rows have.
+
+    >>> days = [dt.datetime(2024, 1, 30) + dt.timedelta(days=n) for n in range(4)]
+    >>> is_date_label(list(zip(days, ["2024-01", "2024-01", "2024-02", "2024-02"])))
+    True
+    >>> is_date_label(list(zip(days, [20240130.0, 20240131.0, 20240201.0, 20240201.0])))
+    False
+    """
+    # The first and the last year have no day before or after.
+    if len(values) < _FEWEST or any(time.year in (dt.MINYEAR, dt.MAXYEAR) for time, _ in values):
+        return False
+    read = [(time, _read(value)) for time, value in values]
+    return any(
+        all(_read(form(time + shift)) == value for time, value in read)
+        for shift in _DAYS
+        for form in _FORMS
+    )
+
+
+def _read(value: str | float) -> str | int | float:
+    """A number where it is a whole one, however it is written, or a text in lower case."""
+    if isinstance(value, str):
+        text = value.strip().casefold()
+        return int(text) if text.isascii() and text.isdigit() else text
+    return int(value) if value.is_integer() else value
