@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from dqsql.compiler.keys import batch_columns
 from dqsql.errors import Span
-from dqsql.model.monitors import AUTO, FEATURES
+from dqsql.model.monitors import AUTO, COLUMN_TYPES, FEATURES
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Annotation, CheckModel, CheckSettings, Severity
 from dqsql.model.types import is_textless, type_of
@@ -86,7 +86,9 @@ class _Auto:
         taken = {c.lower() for c in batch_columns(self.model)}
         # That a segment is gone is told by its name, but not how many rows are of none.
         segments = {c.lower() for c in self.model.config.segment_by}
-        names = [c for c in self.model.columns or () if c.lower() not in taken]
+        types = self.model.config.extra.get(COLUMN_TYPES, {})
+        unfit = {c.lower() for c, kind in types.items() if _is_unfit(kind)}
+        names = [c for c in self.model.columns or () if c.lower() not in taken | unfit]
         for name in names[:MAX_COLUMNS]:
             if "columns" in self.features:
                 yield self._made("avh", name)

@@ -25,11 +25,11 @@ from dqsql.compiler.lookups import with_matches
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.pruning import batches_condition, tried
 from dqsql.compiler.trees import guarded
-from dqsql.dialect import aliased, call, column, literal, parse_expression
+from dqsql.dialect import aliased, as_type, call, column, literal, parse_expression
 from dqsql.errors import Span
 from dqsql.model.plan import Buffer, StateColumn
 from dqsql.model.project import CheckModel
-from dqsql.model.types import FLOATS, TIMES, is_number
+from dqsql.model.types import FLOATS, TIMES, is_number, type_of
 
 
 @dataclass(frozen=True)
@@ -343,7 +343,7 @@ class Scan:
         if group.kind is _OBJECTS:
             return self._over_inputs(group, segments)
         batch = batch_text(self.model)
-        keys = [column(s) for s in segments]
+        keys = self._grouped_by(segments)
         query = self._keyed(self.batch_value, segments)
         states = (aliased(guarded(s.scan), s.name) for s in group.states)
         query = self.from_batches(query.select(*states, copy=False))
@@ -356,14 +356,23 @@ class Scan:
         scans = ((s.name, guarded(s.scan)) for s in group.states)
         states = [aliased(inputs.aggregate(scan), name) for name, scan in scans]
         batch = batch_text(self.model)
-        keys = [*([BATCH] if batch is not None else []), *segments]
+        keys = [*([column(BATCH)] if batch is not None else []), *self._grouped_by(segments)]
         below = exp.select(*(column(s) for s in segments), *inputs.columns())
         if batch is not None:
             below = below.select(aliased(batch, BATCH), copy=False)
         rows = self.from_batches(below).subquery("inputs", copy=False)
         query = self._keyed(self.batch_value if batch is None else column(BATCH), segments)
         query = query.select(*states, copy=False).from_(rows, copy=False)
-        return query.group_by(*(column(k) for k in keys), copy=False) if keys else query
+        return query.group_by(*keys, copy=False) if keys else query
+
+    def _grouped_by(self, segments: Sequence[str]) -> list[exp.Expr]:
+        """Segment columns, and the texts of those in which a collation takes some for equal.
+
+        Segments are told apart by their texts, as their labels are.
+        """
+        collated = [s for s in segments if "collate" in type_of(s, self.columns)]
+        texts = [as_type(column(s), "string") for s in collated]
+        return [*map(column, segments), *texts]
 
     def _keyed(self, batch: exp.Expr, segments: Sequence[str]) -> exp.Select:
         """The columns that name a row of states: batch, segment, segment columns."""

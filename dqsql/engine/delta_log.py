@@ -280,9 +280,10 @@ class Telling(AbstractContextManager[None, None]):
 
 
 def sentence(error: Exception) -> str:
-    """The first line of what an exception says."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    """The first line of what an exception says, and what the operating system said."""
+    first, *more = str(error).strip().splitlines() or [type(error).__name__]
+    reason = next((line.strip() for line in more if "os error" in line), None)
+    return first if reason is None else f"{first}: {reason}"
 
 
 def among(name: str, values: Collection[str]) -> str:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_MOMENT = re.compile(r"\s*[+-]?\d+-\d{1,2}-\d{1,2}([ T]\d{1,2}:\S.*|[ T]\d{1,2})?\s*$")
 _YEAR_OR_MONTH = re.compile(r"\d{4}(-\d{1,2})?")
 # Sketches of 4,096 registers are off by 1.6 % (one sigma): below this share of the limit they
 # are as good as counting.
@@ -135,9 +136,10 @@ class Discovery:
             return tuple(dict.fromkeys(texts))
         names = names_of_batches(self.spark, self.model.name, texts, self.batch_type)
         for text, name in zip(texts, names, strict=True):
-            # Spark takes a month for its first day.
-            span = self.batch_type in TIMES and _YEAR_OR_MONTH.fullmatch(text.strip())
-            if name is None or span:
+            # Spark takes a month for its first day, and drops what stands behind a date.
+            is_time = self.batch_type in TIMES
+            span = is_time and _YEAR_OR_MONTH.fullmatch(text.strip())
+            if name is None or span or (is_time and not _MOMENT.match(text)):
                 raise UsageError(
                     f"--batch {text} does not fit {self.model.name}, whose batches are of type"
                     f" {self.batch_type}",

@@ -43,6 +43,7 @@ _NOWHERE = Span("")
 _WORD = re.compile(r"(?<!\w)([a-z_]\w*)(?!\w)\s*(\([\d\s,]*\))?(?!\s*:)")
 _QUOTED = re.compile(r"(`(?:[^`]|``)*`)")
 _DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
+_TIME = re.compile(r"time\(\d\)")
 _NESTED = re.compile(r"(array|map|struct)<.*>", re.DOTALL)
 
 
@@ -130,7 +131,8 @@ def spark_type(text: str) -> str | None:
     # Names of fields in quotes stay as they are.
     parts[::2] = (_plain_types(part) for part in parts[::2])
     found = "".join(parts)
-    is_known = found in _PLAIN or _DECIMAL.fullmatch(found) or _NESTED.fullmatch(found)
+    parametric = (_DECIMAL, _TIME, _NESTED)
+    is_known = found in _PLAIN or any(kind.fullmatch(found) for kind in parametric)
     return found if is_known else None
 
 
@@ -165,7 +167,7 @@ def is_of_logical(kind: str, spark: str) -> bool:
         # Before version 3.1 of the standard a date may have a time.
         "date": spark in ("date", "timestamp", "timestamp_ntz"),
         "timestamp": spark in ("timestamp", "timestamp_ntz"),
-        "time": spark.startswith("time"),
+        "time": _TIME.fullmatch(spark) is not None,
         "object": nested in ("struct", "map") or spark == "variant",
         "map": nested == "map",
         "array": nested == "array",
@@ -183,6 +185,8 @@ def logical_of(spark: str) -> str:
         return "number"
     if spark.startswith("timestamp"):
         return "timestamp"
+    if _TIME.fullmatch(spark):
+        return "time"
     known = {"date": "date", "boolean": "boolean", "array": "array", "map": "map"}
     return known.get(nested, "object" if nested in ("struct", "variant") else "string")
 

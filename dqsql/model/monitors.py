@@ -14,6 +14,9 @@ from dqsql.model.plan import Family
 from dqsql.model.project import Annotation, CheckModel
 from dqsql.model.settings import Reader
 
+# A setting that dqsql puts into models whose text does not name their columns: the types of these
+# by name, as Spark told them last.
+COLUMN_TYPES = "types_of_columns"
 # `monitors: auto` watches all of these; where scans are bounded, the last are left out first.
 AUTO = "auto"
 FEATURES = ("volume", "cadence", "segments", "schema", "columns", "alive", "keys", "novelty")

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from dqsql.json_text import to_json
-from dqsql.model.monitors import monitor_specs
+from dqsql.model.monitors import COLUMN_TYPES, monitor_specs
 from dqsql.model.project import Annotation, CheckModel, MacroFile, Project, Source
 
 PARTS = ("configs", "checks", "macros")
@@ -53,7 +53,7 @@ class Fingerprints:
 
     def _configs(self, model: CheckModel, text: str) -> list[Any]:
         config, project = model.config, self._project
-        own = {k: v for k, v in config.extra.items() if k != "dbt"}
+        own = {k: v for k, v in config.extra.items() if k not in ("dbt", COLUMN_TYPES)}
         kinds = sorted(monitor_specs().keys() & ({*own} | {*_WORD.findall(text)}))
         return [
             config.batch_by,

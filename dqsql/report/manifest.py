@@ -14,6 +14,7 @@ from typing import Any
 
 from dqsql.json_text import Shape, timestamp
 from dqsql.model.macro_text import MACRO
+from dqsql.model.monitors import COLUMN_TYPES
 from dqsql.model.plan import Check, Monitor, Plan, StateColumn
 from dqsql.model.project import DBT_TEST, CheckModel, LeftTest, MacroFile, Project, Source
 from dqsql.report.fingerprints import Fingerprints, macro_texts, own_macros
@@ -133,7 +134,7 @@ def model_record(model: CheckModel, plan: Plan | None) -> dict[str, Any]:
             "severity": config.severity,
             "no_data": config.no_data,
             "enabled": config.enabled,
-            **{k: v for k, v in config.extra.items() if k != "dbt"},
+            **{k: v for k, v in config.extra.items() if k not in ("dbt", COLUMN_TYPES)},
         },
         "relation_name": model.relation,
         "dbt_unique_id": (config.extra.get("dbt") or {}).get("unique_id"),

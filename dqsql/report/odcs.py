@@ -154,7 +154,8 @@ def _is_key(names: Sequence[str], properties: Mapping[str, _Json]) -> bool:
         return False
     for place, entry in enumerate(found, 1):
         if entry is not None:
-            entry |= {"required": True, "primaryKey": True, "primaryKeyPosition": place}
+            # That it has no nulls needs no word, which would be a check of its own.
+            entry |= {"primaryKey": True, "primaryKeyPosition": place}
     return True
 
 

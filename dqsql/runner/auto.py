@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dqsql.compiler.auto import SETTING, features_of, lacks_columns
 from dqsql.errors import DqsqlError, Span
 from dqsql.json_text import read_json
+from dqsql.model.monitors import COLUMN_TYPES
 from dqsql.model.project import CheckModel, Project, Projection
 from dqsql.report.artefacts import write_atomically
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 _FILE = "columns.json"
 # What is watched without anybody's asking may not cry wolf more often.
 _BUDGET, AUTO_BUDGET = "false_alarm_budget", "1 per week"
-# Marks models whose columns the text does not name.
-_OPEN = "columns_of_spark"
 
 
 def with_auto_monitors(project: Project) -> Project:
@@ -58,51 +57,52 @@ def with_columns_of_spark(project: Project, names: Iterable[str], spark: SparkSe
     from dqsql.compiler.keys import model_view
     from dqsql.engine.relations import column_types, register_model
 
-    found: dict[str, list[str]] = {}
+    found: dict[str, Mapping[str, str]] = {}
     wanted = set(names)
     for model in project.models:
         if model.name not in wanted or not lacks_columns(model):
             continue
         try:
             register_model(spark, project, model)
-            found[model.name] = list(column_types(spark, model_view(model), model.name))
+            found[model.name] = column_types(spark, model_view(model), model.name)
         except DqsqlError:
             continue
     models = (with_columns(m, found.get(m.name)) for m in project.models)
     return replace(project, models=tuple(models))
 
 
-def keep_columns(project: Project, seen: Mapping[str, Iterable[str]]) -> None:
-    """Remember the columns (by model) of models whose text does not name them."""
+def keep_columns(project: Project, seen: Mapping[str, Mapping[str, str]]) -> None:
+    """Remember the columns, with types, by model, of models whose text does not name them."""
     open_ones = {m.name for m in project.models if is_open(m)}
     known = _stored(project)
-    now = {**known, **{m: list(c) for m, c in seen.items() if m in open_ones and c}}
+    now = {**known, **{m: dict(c) for m, c in seen.items() if m in open_ones and c}}
     if now != known:
         project.target_dir.mkdir(parents=True, exist_ok=True)
-        write_atomically(project.target_dir / _FILE, json.dumps(now, indent=1, sort_keys=True))
+        write_atomically(project.target_dir / _FILE, json.dumps(now, indent=1))
 
 
-def with_columns(model: CheckModel, columns: Iterable[str] | None) -> CheckModel:
-    """A model with the columns that Spark knows, where its text does not name them."""
+def with_columns(model: CheckModel, columns: Mapping[str, str] | None) -> CheckModel:
+    """A model with the columns that Spark knows, with types, where its text does not name them."""
     if columns is None or not is_open(model):
         return model
     place = Span(model.path)
-    config = replace(model.config, extra={**model.config.extra, _OPEN: True})
+    extra = {**model.config.extra, COLUMN_TYPES: dict(columns)}
+    config = replace(model.config, extra=extra)
     named = tuple(Projection(name, place) for name in columns)
     return replace(model, config=config, projections=named)
 
 
 def is_open(model: CheckModel) -> bool:
     """Whether a model is watched by columns that its text does not name."""
-    return lacks_columns(model) or bool(model.config.extra.get(_OPEN))
+    return lacks_columns(model) or COLUMN_TYPES in model.config.extra
 
 
-def _stored(project: Project) -> dict[str, list[str]]:
+def _stored(project: Project) -> dict[str, dict[str, str]]:
     file = project.target_dir / _FILE
     if not file.is_file():
         return {}
     try:
-        found: dict[str, list[str]] = read_json(file, {...: [str]})
+        found: dict[str, dict[str, str]] = read_json(file, {...: {...: str}})
     except (OSError, ValueError):
         # It is only a memory: the next run writes it anew.
         return {}

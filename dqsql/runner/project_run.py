@@ -38,6 +38,7 @@ from dqsql.errors import ConnectionLostError, DqsqlError, error_of
 from dqsql.loading.dbt.rebuilds import reopen_rebuilt
 from dqsql.model.events import START, WRITE, Phases, RunListener
 from dqsql.model.limits import Quarantine, limits_of, quarantine_of, refuse_shared_tables
+from dqsql.model.monitors import COLUMN_TYPES
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import (
@@ -339,8 +340,8 @@ class ProjectRun:
         model = plan.model
         if not is_open(model):
             return plan
-        columns = tuple(column_types(spark, model_view(model), model.name))
-        if columns == model.columns:
+        columns = column_types(spark, model_view(model), model.name)
+        if columns == model.config.extra.get(COLUMN_TYPES):
             return plan
         now = with_columns(model, columns)
         models = tuple(now if m.name == model.name else m for m in self._project.models)

@@ -275,6 +275,29 @@ def test_segments_with_nulls(new_project: NewProject) -> None:
     assert modes["kind=a, n is null"] == 4
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_segments_are_told_apart_by_their_texts(new_project: NewProject, order: str) -> None:
+    model = """
+    {{ config(batch_by = 'day', segment_by = ['c']) }}
+    select day, p collate UTF8_LCASE as c,
+        i -- @unique @count_distinct > 0
+    from {{ source('raw', 't') }}
+    -- @row_count > 0
+    """
+    rows = "values ('x', 'de', 1), ('x', 'DE', 7), ('x', 'DE', 7) as t(day, p, i)"
+    project = new_project(model, f"select * from {rows} order by p {order}")
+    project.run()
+    found = {(r["segment"], r["metric"]): r["value"] for r in project.rows("dq_metrics")}
+    assert {s: found[s, "row_count"] for s in ("c=de", "c=DE", None)} == {
+        **{"c=de": 1, "c=DE": 2, None: 3}
+    }
+    assert {s: found[s, "count_distinct"] for s in ("c=de", "c=DE", None)} == {
+        **{"c=de": 1, "c=DE": 1, None: 2}
+    }
+    results = {(r["segment"], r["check_name"]): r["status"] for r in project.rows("dq_results")}
+    assert (results["c=de", "unique"], results["c=DE", "unique"]) == ("pass", "fail")
+
+
 def test_a_segment_whose_value_is_the_text_null(new_project: NewProject) -> None:
     project = new_project(
         BY_DAY.replace("'day'", "'day', segment_by = ['day2']").replace("day,", "day,\n    day2,"),
