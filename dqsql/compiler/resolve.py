@@ -59,13 +59,17 @@ class MonitorCall:
 
 @dataclass(frozen=True)
 class _Context:
-    """Where expansion stands. `home` is the annotation's column, also inside macros."""
+    """Where expansion stands. `home` is the annotation's column, also inside macros.
+
+    `in_sql` is set inside `expect(..)`.
+    """
 
     column: str | None
     home: str | None
     span: Span
     columns: tuple[str, ...]
     stack: tuple[str, ...] = ()
+    in_sql: bool = False
 
 
 class Resolver:
@@ -214,7 +218,8 @@ class Resolver:
                 exp.Paren(this=inner), node.expression.this
             ).this
             return narrowed
-        if isinstance(node, exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+        plain = node.this if isinstance(node, exp.Filter) else node
+        if isinstance(plain, exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
             return node
         if isinstance(node, exp.Anonymous):
             return self._expand_call(node, str(node.this), node.expressions, context)
@@ -237,7 +242,7 @@ class Resolver:
         macro = None
         if name.lower() not in context.stack:
             macro = catalog.check(name) or catalog.metric(name)
-        if macro is not None:
+        if macro is not None and not self._is_of_sql(name, macro, args, context):
             return self._expand_macro(macro, args, context)
         if find_own(node) is not None:
             return node
@@ -256,6 +261,15 @@ class Resolver:
             return map_children(node, lambda child: self._expand(child, context))
         raise catalog.unknown(name, locate(context.span, name), context.columns)
 
+    def _is_of_sql(self, name: str, macro: Macro, args: list[exp.Expr], context: _Context) -> bool:
+        """Whether SQL's own aggregate is meant, which a macro is not: `expect(count(1) > 5)`."""
+        known = macro.kind == "metric" and self._catalog.is_aggregate(name)
+        named = any(isinstance(a, exp.Kwarg | exp.PropertyEQ) for a in args)
+        if not context.in_sql or context.stack or not known or named:
+            return False
+        too_many = len(args) > len(macro.definition.parameters)
+        return bool(args) and (too_many or isinstance(args[0], exp.Literal))
+
     def _expand_expect(self, args: list[exp.Expr], context: _Context) -> exp.Expr:
         if len(args) != 1:
             raise CompileError(
@@ -263,7 +277,7 @@ class Resolver:
                 span=context.span,
                 hint="join them with `and`" if args else "for example: @expect(sum(amount) > 0)",
             )
-        return exp.Paren(this=self._expand(args[0], replace(context, column=None)))
+        return exp.Paren(this=self._expand(args[0], replace(context, column=None, in_sql=True)))
 
     def _expand_other(self, node: exp.Expr, args: list[exp.Expr], context: _Context) -> exp.Expr:
         """`metric('ledger', 'completeness(amount)')`: the metric's macros are expanded, too."""

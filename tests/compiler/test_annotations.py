@@ -61,6 +61,8 @@ MOMENTS = ("x__count", "x__pivot", "x__mean", "x__m2")
         ("@count > 3", "m0 > 3", ("count(x)",), ("x__count",)),
         ("@row_count > 3", "m0 > 3", ("row_count",), ()),
         ("@expect(count(*) > 0)", "(m0 > 0)", ("count(*)",), ()),
+        ("@expect(count(x, y) > 0)", "(m0 > 0)", ("count(x, y)",), ("x_y__count",)),
+        ("@expect(sum(1) > 0)", "(m0 > 0)", ("sum(1)",), ("1__sum", "1__count")),
         ("@expect(SUM(X) > 1)", "(m0 > 1)", ("sum(X)",), ("x__sum", "x__count")),
         ("@expect(sum(x) = sum(x))", "(m0 = m0)", ("sum(x)",), ("x__sum", "x__count")),
         (
