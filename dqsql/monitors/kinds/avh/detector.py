@@ -97,7 +97,8 @@ class AvhDetector:
             if metric is not None:
                 keys[watched.name] = key_of(metric)
         numeric = any(w.family is Family.NUMERIC for w in monitor.watched)
-        singles = tuple(n for n in keys if n not in _HELPERS and n not in PROFILES)
+        left = _HELPERS | ({"row_count"} if self._volume_is_watched else set())
+        singles = tuple(n for n in keys if n not in left and n not in PROFILES)
         if not singles:
             self.broken.append((monitor, self.context.unmeasured(monitor)))
             return
@@ -113,6 +114,13 @@ class AvhDetector:
         if stored is not None and stored.evidence:
             unit.evidence = IssueEvidence.from_dict(stored.evidence)
         self.units.append(unit)
+
+    @property
+    def _volume_is_watched(self) -> bool:
+        """Whether `@anomaly(row_count)` tells of the number of rows: once, not for every column."""
+        plan = self.context.plan
+        watched = (plan.metric(w.alias) for m in plan.monitors_of("anomaly") for w in m.watched)
+        return any(m.name == "row_count" and not (m.column or m.parameters) for m in watched)
 
     # --- deciding ------------------------------------------------------------------------------
 
