@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import eq, ge, gt, le, lt
 
 from sqlglot import exp
 
@@ -18,6 +19,13 @@ SYMBOLS: Mapping[type[exp.Binary], str] = {
     exp.LTE: "<=",
     exp.EQ: "=",
     exp.NEQ: "<>",
+}
+_COMPARE: Mapping[type[exp.Expr], Callable[[float, float], bool]] = {
+    exp.GT: gt,
+    exp.GTE: ge,
+    exp.LT: lt,
+    exp.LTE: le,
+    exp.EQ: eq,
 }
 # What holds exactly where a comparison does not.
 OPPOSITE: Mapping[type[exp.Expr], type[exp.Binary]] = {
@@ -111,6 +119,36 @@ def _interval(node: exp.Expr) -> Bounds | None:
         return None
     low = None if operator in (exp.LT, exp.LTE) else value
     return Bounds(low, None if operator in (exp.GT, exp.GTE) else value)
+
+
+def is_met(predicate: exp.Expr, value: float, rounded: Callable[[float], float]) -> bool | None:
+    """Whether a number meets a predicate that has bounds (`bounds_of`), and no casts.
+
+    Its value and the bounds are `rounded`. None where that is not known.
+
+    >>> from dqsql.dialect import parse_expression
+    >>> is_met(parse_expression("m0 > 1 and 2 >= m0"), 1.999, round)
+    True
+    """
+    if isinstance(predicate, exp.Paren):
+        return is_met(predicate.this, value, rounded)
+    if isinstance(predicate, exp.And):
+        both = [is_met(part, value, rounded) for part in (predicate.left, predicate.right)]
+        return None if None in both else all(both)
+    if isinstance(predicate, exp.Between):
+        low, high = (_exact(predicate.args[end]) for end in ("low", "high"))
+        if low is None or high is None:
+            return None
+        return rounded(low) <= rounded(value) <= rounded(high)
+    on_left = isinstance(predicate.this, exp.Column)
+    limit = _exact(predicate.expression if on_left else predicate.this)
+    kind = type(predicate) if on_left else MIRROR[type(predicate)]
+    return None if limit is None else bool(_COMPARE[kind](rounded(value), rounded(limit)))
+
+
+def _exact(node: exp.Expr) -> float | None:
+    """The value of a number that is not cast, which may change it."""
+    return None if node.find(exp.Cast) else number(node)
 
 
 def _intersect(a: Bounds | None, b: Bounds | None) -> Bounds | None:

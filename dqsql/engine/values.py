@@ -106,7 +106,7 @@ def survives_arrow(spark_type: str) -> bool:
 _DIGITS = 13
 
 
-def _stable(value: float) -> float:
+def stable(value: float) -> float:
     """A number without the digits in which two runs over the same rows may differ."""
     if not math.isfinite(value) or value.is_integer():
         return value
@@ -121,7 +121,7 @@ def as_number_or_text(value: Any) -> tuple[float | None, str | None]:
     if value is None:
         return None, None
     if isinstance(value, bool | int | float | Decimal):
-        return _stable(float(value)), None
+        return stable(float(value)), None
     if isinstance(value, dt.datetime | dt.date):
         return None, value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
     if isinstance(value, dict) and value.keys() == {"value", "text"}:

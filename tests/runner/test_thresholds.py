@@ -254,6 +254,38 @@ def test_a_share_that_is_met_exactly_passes(spark: SparkSession) -> None:
     assert {r.status.value for r in dqsql.check(rows, missed).results} == {"fail"}
 
 
+@pytest.mark.parametrize(
+    ("check", "status"),
+    [
+        # Ten times 0.1 is a little less than 1 in this order, and 1 in another one.
+        ("@sum(x) = 1", Status.PASS),
+        ("@sum(x) >= 1", Status.PASS),
+        ("@sum(x) < 1", Status.FAIL),
+        ("@expect(sum(x) between 1 and 2)", Status.PASS),
+        ("@expect(1 <= sum(x) and sum(x) < 2)", Status.PASS),
+        ("@sum(x) > 1.001 {warn: '< 1'}", Status.FAIL),
+        ("@expect(1 - compliance(id < 7) <= 0.3)", Status.PASS),
+        ("@expect(sum(x) / 3 = 0.3333333333333333)", Status.PASS),
+        # Whole numbers and decimals are exact.
+        ("@max(n) = 9007199254740993", Status.PASS),
+        ("@max(n) = 9007199254740992", Status.FAIL),
+        ("@sum(d) = 1.00000000000000001", Status.PASS),
+        ("@sum(d) = 1", Status.FAIL),
+    ],
+)
+def test_digits_that_hang_on_the_order_of_rows_decide_nothing(
+    spark: SparkSession, check: str, status: Status
+) -> None:
+    frame = spark.range(10).selectExpr(
+        "id",
+        "0.1D as x",
+        "9007199254740993 as n",
+        "if(id = 0, 1.00000000000000001, 0.00000000000000000) as d",
+    )
+    (result,) = dqsql.check(frame.coalesce(1), [check]).results
+    assert result.status is status, result.message
+
+
 def test_a_batch_that_could_not_be_checked_does_not_end_a_row(new_project: NewProject) -> None:
     broken = "if(day = date'2024-01-02', cast(raise_error('no') as double), v)"
     project = new_project(
