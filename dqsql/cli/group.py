@@ -117,7 +117,10 @@ def _interrupted(error: click.Abort) -> NoReturn:
         _defect(error.__cause__)
     standard_terminals(None)[1].line("Interrupted; batches not finished are checked next time.")
     if ends_with_command:
+        from dqsql.engine.head_start import end_all
+
         # Python itself would wait for the models in other threads, as long as Spark takes.
+        end_all()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(_EXIT_INTERRUPTED)

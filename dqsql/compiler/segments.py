@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from sqlglot import exp
 
@@ -90,6 +91,23 @@ def batch_source(model: CheckModel) -> tuple[str, str] | None:
         return None
     found = _handed_on(query, batch_by.name, table.alias_or_name)
     return None if found is None else (table.name, found)
+
+
+def handed_on(model: CheckModel, relation: str, names: Iterable[str]) -> list[str]:
+    """Those columns of a relation that a model hands on as they are, under their names.
+
+    None where its SELECT does more than to name columns of that relation and to choose rows.
+    """
+    query = parse_statement(model.sql)
+    source = query.args.get("from_") if isinstance(query, exp.Select) else None
+    table = None if source is None else source.this
+    if not isinstance(query, exp.Select) or not isinstance(table, exp.Table):
+        return []
+    plain = has_only(query, "expressions", "from_", "where") and has_only(table, "this", "alias")
+    if not plain or table.name.lower() != relation.lower():
+        return []
+    at = table.alias_or_name
+    return [n for n in names if (_handed_on(query, n, at) or "").lower() == n.lower()]
 
 
 def _handed_on(query: exp.Select, name: str, table: str) -> str | None:

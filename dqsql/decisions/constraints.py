@@ -285,8 +285,13 @@ def decide(
 
 def _without_differences(observations: Sequence[Observation]) -> Sequence[Observation]:
     """Without differences of metrics that are there by themselves, and what these may be."""
-    kept = [o for o in observations if not o.text.startswith(("abs(", "greatest("))]
-    return kept if len(kept) > 1 else observations
+    made = ("abs(", "greatest(")
+    plain = [o.text for o in observations if not o.text.startswith(made)]
+    return [
+        o
+        for o in observations
+        if not (len(plain) > 1 and o.text.startswith(made) and any(p in o.text for p in plain))
+    ]
 
 
 def _demand(expression: str) -> str:

@@ -22,15 +22,23 @@ def _quarter(pattern: str, day: dt.datetime) -> str:
 
 
 _WRITTEN = (
-    *("%Y", "%m", "%d", "%j", "%H", "%V", "%u", "%w", "%y"),
-    *("%Y%m%d", "%Y%m", "%Y%j", "%Y%m%d%H", "%Y-%m-%d", "%Y-%m", "%Y/%m/%d", "%Y/%m"),
+    *("%Y", "%m", "%d", "%j", "%V", "%u", "%w", "%y"),
+    *("%Y%m%d", "%Y%m", "%Y%j", "%Y-%m-%d", "%Y-%m", "%Y/%m/%d", "%Y/%m"),
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m/%Y", "%m-%Y", "%m.%Y"),
     *("%B", "%b", "%A", "%a", "%B %Y", "%b %Y", "%b-%Y", "%Y-%b", "%d %B %Y", "%d-%b-%Y"),
     *("%G-W%V", "%GW%V", "%G-%V", "%G%V", "W%V"),
 )
 _QUARTERS = ("?", "Q?", "%Y-Q?", "%YQ?", "%Y Q?", "Q? %Y", "Q?-%Y", "%Y?")
-_FORMS: tuple[Callable[[dt.datetime], str], ...] = (
-    *(partial(lambda pattern, day: day.strftime(pattern), pattern) for pattern in _WRITTEN),
+_Form = Callable[[dt.datetime], str]
+
+
+def _written(pattern: str, day: dt.datetime) -> str:
+    return day.strftime(pattern)
+
+
+_OF_HOURS: tuple[_Form, ...] = (partial(_written, "%H"), partial(_written, "%Y%m%d%H"))
+_FORMS: tuple[_Form, ...] = (
+    *(partial(_written, pattern) for pattern in _WRITTEN),
     *(partial(_quarter, pattern) for pattern in _QUARTERS),
     # Spark counts the days of a week from Sunday (`dayofweek`) or Monday (`weekday`).
     lambda day: str(day.isoweekday() % 7 + 1),
@@ -56,10 +64,12 @@ def is_date_label(values: Sequence[tuple[dt.datetime, str | float]]) -> bool:
     if len(values) < _FEWEST or any(time.year in (dt.MINYEAR, dt.MAXYEAR) for time, _ in values):
         return False
     read = [(time, _read(value)) for time, value in values]
+    # Of days, the hour is 0, which many columns are.
+    hourly = any(time.hour for time, _ in values)
     return any(
         all(_read(form(time + shift)) == value for time, value in read)
         for shift in _DAYS
-        for form in _FORMS
+        for form in (*_FORMS, *(_OF_HOURS if hourly else ()))
     )
 
 

@@ -246,7 +246,7 @@ def start(launch: Launch) -> None:
     except OSError:
         return  # the ordinary start says what is wrong
     _waiting.append(started)
-    atexit.register(_end_all)
+    atexit.register(end_all)
 
 
 def _is_possible() -> bool:
@@ -255,7 +255,8 @@ def _is_possible() -> bool:
     return not any(name in os.environ for name in _OTHER_WAYS)
 
 
-def _end_all() -> None:
+def end_all() -> None:
+    """End the JVMs that this process has started, as at its end."""
     end_unused()
     for java in _used:
         java.let_go()

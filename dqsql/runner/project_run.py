@@ -459,8 +459,21 @@ class ProjectRun:
             label=self.request.labels.get(model.name),
             findings=self._findings.get(model.name, ()),
             phases=phases,
-            missing=[c for name in needed for c in self._registered.missing.get(name, ())],
+            missing=self._missing(model),
         )
+
+    def _missing(self, model: CheckModel) -> list[str]:
+        """The columns of a model that the newest file of its source lacks."""
+        from dqsql.compiler.segments import handed_on
+        from dqsql.dialect import unquoted
+
+        lacking = self._registered.missing
+        return [
+            column
+            for source in self._project.sources
+            if source.unique_id in lacking and source.unique_id in model.depends_on
+            for column in handed_on(model, unquoted(source.relation), lacking[source.unique_id])
+        ]
 
     def _quarantine(self, model: CheckModel) -> Quarantine | None:
         found = quarantine_of(model, self._project, self.request.quarantine)

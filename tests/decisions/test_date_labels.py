@@ -38,6 +38,12 @@ def test_other_values(values: list[str | float]) -> None:
     assert not is_date_label(list(zip(DAYS, values, strict=True)))
 
 
+def test_zero_is_an_hour_of_hours_alone() -> None:
+    assert not is_date_label([(day, 0.0) for day in DAYS])
+    hours = [DAYS[0] + dt.timedelta(hours=n) for n in range(5)]
+    assert is_date_label([(hour, float(hour.hour)) for hour in hours])
+
+
 def test_too_few_batches_and_the_ends_of_the_calendar() -> None:
     assert not is_date_label([(day, day.strftime("%Y%m%d")) for day in DAYS[:2]])
     ends = [dt.datetime(1, 1, 1), *DAYS]

@@ -97,8 +97,7 @@ class AvhDetector:
             if metric is not None:
                 keys[watched.name] = key_of(metric)
         numeric = any(w.family is Family.NUMERIC for w in monitor.watched)
-        left = _HELPERS | ({"row_count"} if self._volume_is_watched else set())
-        singles = tuple(n for n in keys if n not in left and n not in PROFILES)
+        singles = tuple(n for n in keys if n not in _HELPERS and n not in PROFILES)
         if not singles:
             self.broken.append((monitor, self.context.unmeasured(monitor)))
             return
@@ -114,13 +113,6 @@ class AvhDetector:
         if stored is not None and stored.evidence:
             unit.evidence = IssueEvidence.from_dict(stored.evidence)
         self.units.append(unit)
-
-    @property
-    def _volume_is_watched(self) -> bool:
-        """Whether `@anomaly(row_count)` tells of the number of rows: once, not for every column."""
-        plan = self.context.plan
-        watched = (plan.metric(w.alias) for m in plan.monitors_of("anomaly") for w in m.watched)
-        return any(m.name == "row_count" and not (m.column or m.parameters) for m in watched)
 
     # --- deciding ------------------------------------------------------------------------------
 
@@ -380,7 +372,7 @@ class AvhDetector:
         new = {n: history.value(unit.keys[n], batch) for n in unit.names}
         verdict = evaluate(program, series, new)
         status = Status.PASS if verdict.status == "pass" else failed_status(unit.monitor.severity)
-        if status is not Status.PASS and self._says_the_date(unit, verdict, batch, past):
+        if status is not Status.PASS and self.says_the_date(unit, verdict, batch):
             told = f"{unit.column} says the date of its batch, as before: it is not compared"
             return with_details(result_of(unit.monitor, batch, Status.PASS, told), date_label=True)
         if status is Status.WARN and batch not in self.context.accepted_by_review:
@@ -411,10 +403,9 @@ class AvhDetector:
             clauses=[clause_details(c, unit.keys[c.clause.metric]) for c in verdict.clauses],
         )
 
-    def _says_the_date(
-        self, unit: Unit, verdict: ProgramVerdict, batch: str, past: Sequence[str]
-    ) -> bool:
+    def says_the_date(self, unit: Unit, verdict: ProgramVerdict, batch: str) -> bool:
         """Whether nothing is odd but values that move with the date of their batch."""
+        past = self.past(unit, batch)
         broken = {c.clause.metric for c in verdict.clauses if c.status != "pass"}
         about_values = broken.isdisjoint(_NOT_OF_VALUES)
         return about_values and says_the_date(self.context.history, unit.keys, batch, past)

@@ -136,7 +136,11 @@ class AvhLearner:
         for place, (unit, program) in enumerate(fitted):
             series = self.detector.series(unit, batch)
             new = {n: history.value(unit.keys[n], batch) for n in unit.names}
-            ready[id(unit)].add(batch, program, series, new)
+            verdict = evaluate(program, series, new)
+            is_news = verdict.status != "pass" and not self.detector.says_the_date(
+                unit, verdict, batch
+            )
+            ready[id(unit)].add(batch, program, anomalous=is_news)
             for part, half in enumerate(halves):
                 ready[id(unit)].add_issues(batch, half[place][1], series, new, 1 - part)
 
@@ -154,15 +158,9 @@ class _Replay:
     tally: Tally
     clauses: int = 0
 
-    def add(
-        self,
-        batch: str,
-        program: Program,
-        series: Mapping[str, FloatArray],
-        new: Mapping[str, float],
-    ) -> None:
+    def add(self, batch: str, program: Program, *, anomalous: bool) -> None:
         """Count the verdict of a program on a batch."""
-        self.tally.add(batch, evaluate(program, series, new).status != "pass")
+        self.tally.add(batch, anomalous)
         self.clauses += len(program.clauses)
 
     def add_issues(

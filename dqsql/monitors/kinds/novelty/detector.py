@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -38,6 +38,10 @@ from dqsql.monitors.settings import read_settings
 
 NAME = "novelty"
 _SHOWN_CONTRIBUTIONS = 10
+# What values that are the same in all rows do not change.
+_NOT_OF_VALUES = frozenset(
+    {"completeness", "approx_count_distinct", "most_frequent_ratio", "most_frequent_share"}
+)
 # Of the rate, for batches that are delivered again.
 _FOR_REPEATS = 0.1
 # Settings that are not the detector's: what is measured, and of which batches.
@@ -212,12 +216,7 @@ class NoveltyDetector:
             need = config.min_history
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
         steps = history.steps(past, batch)
-        decision = self.decision(unit, steps, self.matrix(unit, steps, past), batch)
-        labels = self._date_labels(unit, batch, past) if decision.status == "anomalous" else ()
-        if labels:
-            keys = {f: k for f, k in unit.keys.items() if f.column not in labels}
-            unit = replace(unit, keys=keys)
-            decision = self.decision(unit, steps, self.matrix(unit, steps, past), batch)
+        decision, labels = self.judged(unit, steps, past, batch)
         result = result_of(
             unit.monitor, batch, _status(unit.monitor, decision), decision.explanation
         )
@@ -239,8 +238,22 @@ class NoveltyDetector:
             **rests_on(history, past, batch),
         )
 
+    def judged(
+        self, unit: VectorUnit, steps: Sequence[str], past: Sequence[str], batch: str
+    ) -> tuple[NoveltyDecision, Sequence[str]]:
+        """The decision on a batch, and the columns whose values it leaves out.
+
+        These say the date of their batch, which is no news when it moves on.
+        """
+        decision = self.decision(unit, steps, self.matrix(unit, steps, past), batch)
+        labels = self._date_labels(unit, batch, past) if decision.status == "anomalous" else ()
+        if not labels:
+            return decision, ()
+        less = replace(unit, keys=without_values(unit.keys, labels))
+        return self.decision(less, steps, self.matrix(less, steps, past), batch), labels
+
     def _date_labels(self, unit: VectorUnit, batch: str, past: Sequence[str]) -> Sequence[str]:
-        """The columns that say the date of their batch; values move with it, which is no news."""
+        """The columns that say the date of their batch."""
         by_column: dict[str, dict[str, MetricKey]] = {}
         for metric in self.context.plan.metrics:
             if metric.column is not None and metric.scope is Scope.DELTA:
@@ -252,6 +265,15 @@ class NoveltyDetector:
             for column, keys in by_column.items()
             if column in mine and says_the_date(history, keys, batch, past)
         ]
+
+
+def without_values(
+    keys: Mapping[Feature, MetricKey], columns: Collection[str]
+) -> dict[Feature, MetricKey]:
+    """The metrics without those that tell of the values of some columns."""
+    return {
+        f: key for f, key in keys.items() if f.column not in columns or f.metric in _NOT_OF_VALUES
+    }
 
 
 def undated(keys: Mapping[Feature, MetricKey]) -> dict[Feature, MetricKey]:

@@ -18,6 +18,7 @@ from dqsql.monitors.kinds.novelty.detector import (
     VectorUnit,
     undated,
     wall_times,
+    without_values,
 )
 from dqsql.monitors.recompute import (
     NOT_DECIDED,
@@ -102,7 +103,7 @@ class NoveltyReplay:
         history = self.detector.context.history
         between = history.steps(past, batch)
         matrix = self.detector.matrix(unit, between, past)
-        status = self.detector.decision(unit, between, matrix, batch).status
+        status = self.detector.judged(unit, between, past, batch)[0].status
         again = self.detector.repeat(unit, past, batch) is not None
         known = status in ("ok", "anomalous")
         tally.add(batch, (again or status == "anomalous") if known else None)
@@ -162,7 +163,5 @@ def _keys(stored: StoredVerdict) -> dict[Feature, MetricKey]:
     if stored.plan is not None and stored.monitor is not None:
         for watched in stored.monitor.watched:
             metric = stored.plan.metric(watched.alias)
-            if metric.column in stored.details.get("date_labels", ()):
-                continue
             keys.setdefault(Feature(metric.column, metric.name), key_of(metric))
-    return keys
+    return without_values(keys, stored.details.get("date_labels", ()))
