@@ -64,6 +64,8 @@ def is_date_label(values: Sequence[tuple[dt.datetime, str | float]]) -> bool:
     if len(values) < _FEWEST or any(time.year in (dt.MINYEAR, dt.MAXYEAR) for time, _ in values):
         return False
     read = [(time, _read(value)) for time, value in values]
+    if len({value for _, value in read}) == 1:
+        return False
     # Of days, the hour is 0, which many columns are.
     hourly = any(time.hour for time, _ in values)
     return any(

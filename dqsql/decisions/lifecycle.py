@@ -103,18 +103,23 @@ def updated_findings(
             rest = [b for b in row["batches"] if b not in tested]
             found = [_told(r) for b in row["batches"] for r in tested.get(b, ())]
             row.update(_telling(row, (*found, *told_of(row["check_id"], rest))))
-        if key in before and _failed_once_more(before[key], row):
+        if key in before and _failed_once_more(before[key], row, tested):
             # Its end alone would hide that another batch waits for a review.
             row.update(notified_at=None, undelivered_at=now, undelivered_to=None)
     return list(rows.values()) if rows != before else None
 
 
-def _failed_once_more(before: Row, now: Row) -> bool:
+def _failed_once_more(before: Row, now: Row, tested: Mapping[str, Sequence[Result]]) -> bool:
     """Whether a finding that was told as open had one more failing batch, and then ended."""
     ended = before["state"] == OPEN and now["resolved_at"] is not None and now["author"] == DQSQL
-    more = not set(now["batches"]).issubset(before["batches"])
-    told = before["notified_at"] is not None and now["status"] == Status.FAIL.value
-    return ended and more and told
+    more = set(now["batches"]).difference(before["batches"])
+    fails = any(r.status is Status.FAIL for batch in more for r in tested.get(batch, ()))
+    return ended and fails and before["notified_at"] is not None
+
+
+def ends_later(row: Mapping[str, Any]) -> bool:
+    """Whether a finding that has ended is told as open once more, and its end after that."""
+    return row["undelivered_at"] is not None and row["undelivered_at"] == row["resolved_at"]
 
 
 def _by_check(results: Iterable[Result]) -> dict[str, dict[str, list[Result]]]:

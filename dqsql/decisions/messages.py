@@ -11,7 +11,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dqsql.decisions.lifecycle import DQSQL, is_muted, was_muted_since
+from dqsql.decisions.lifecycle import DQSQL, ends_later, is_muted, was_muted_since
 from dqsql.model.results import ACKNOWLEDGED, RESOLVED, Status
 
 _COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}
@@ -79,6 +79,6 @@ def noted(
     found = {"undelivered_at": now if missed else None, "undelivered_to": list(missed) or None}
     if event is not None:
         found[_COLUMNS[event]] = now
-        if row["state"] == RESOLVED:
+        if row["state"] == RESOLVED and not (event == "opened" and ends_later(row)):
             found["resolution_notified_at"] = now
     return found

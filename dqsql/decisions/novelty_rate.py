@@ -148,7 +148,7 @@ def _exceptions(values: FloatArray, tested: FloatArray) -> FloatArray:
 
 
 def _first_steps(values: FloatArray, tested: FloatArray) -> FloatArray:
-    """How probable it is that what never changed is one more or less, F; 0 of other changes.
+    """How probable it is that one of several values is missing for once, F; 0 of other changes.
 
     By the rule of succession: that a rare value was there each time is no promise.
 
@@ -157,7 +157,8 @@ def _first_steps(values: FloatArray, tested: FloatArray) -> FloatArray:
         tested: F.
     """
     with np.errstate(invalid="ignore"):
-        steps = (values == values[:, :1]).all(axis=1) & (np.abs(tested - values[:, 0]) == 1)
+        steady = (values == values[:, :1]).all(axis=1) & (values[:, 0] > 1)
+        steps = steady & (tested - values[:, 0] == -1)
     return np.where(steps, 1 / (2 + values.shape[1]), 0.0)
 
 

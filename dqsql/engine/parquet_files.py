@@ -52,6 +52,8 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
         return None
     # Copied files may be dated in any order: the one whose name is last has to agree.
     newest = names[files[-1]] | names[max(files)]
+    # What the path says, `day=2024-01-01`, is a column of all rows.
+    newest |= {part.partition("=")[0].lower() for part in files[-1].parts if "=" in part}
     return UnevenFiles(files[-1], sorted(merged[name].name for name in merged.keys() - newest))
 
 

@@ -144,7 +144,7 @@ def test_a_rare_value_that_is_missing_for_once_is_no_novelty() -> None:
     rows = np.column_stack([np.full(12, 3.0), 100 + np.random.default_rng(2).normal(size=12)])
     config = novelty_config(fpr=0.02)
     assert decide_novelty(features, rows, [2.0, 100.0], config).status == "ok"
-    assert decide_novelty(features, rows, [4.0, 100.0], config).status == "ok"
+    assert decide_novelty(features, rows, [4.0, 100.0], config).status == "anomalous"
     assert decide_novelty(features, rows, [9.0, 100.0], config).status == "anomalous"
     other = [Feature("c", "completeness"), features[1]]
     assert decide_novelty(other, rows, [2.0, 100.0], config).status == "anomalous"

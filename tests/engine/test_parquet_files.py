@@ -51,6 +51,12 @@ def test_columns_that_some_files_lack(
     assert (None if found is None else list(found.missing)) == missing
 
 
+def test_what_the_path_says_is_not_missing(tmp_path: Path) -> None:
+    found = uneven_files(str(folder_of(tmp_path, {**OLD, "day": pa.array([0, 0])}, OLD)))
+    assert found is not None
+    assert list(found.missing) == []
+
+
 def test_the_newest_file_is_the_one_whose_name_is_last_too(tmp_path: Path) -> None:
     # As when a folder is copied, file by file in any order.
     folder = folder_of(tmp_path, OLD, ADDED)

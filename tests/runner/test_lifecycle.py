@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last, heeded, updated_findings
-from dqsql.decisions.messages import due
+from dqsql.decisions.messages import due, noted
 from dqsql.decisions.reviews import standing, without_accepted
 from dqsql.model.batches import batch_times
 from dqsql.model.project import Severity
@@ -82,6 +82,11 @@ def test_a_late_failure_of_a_finding_that_ends_is_told() -> None:
     (row,) = rows([told], [late, over], LATER)
     assert (row["batch_count"], row["state"]) == (2, "resolved")
     assert due(row, LATER, opened_by_run=False, is_lost=lambda: False) == "opened"
+    # Its end is told by the next messages.
+    row |= noted(row, "opened", (), LATER, heard=True)
+    assert due(row, LATER, opened_by_run=False, is_lost=lambda: False) == "resolved"
+    row |= noted(row, "resolved", (), LATER, heard=True)
+    assert due(row, LATER, opened_by_run=False, is_lost=lambda: False) is None
     (row,) = rows([told], [over], LATER)
     assert due(row, LATER, opened_by_run=False, is_lost=lambda: False) == "resolved"
     # Who has taken note of it waits for its end.

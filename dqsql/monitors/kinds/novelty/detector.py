@@ -256,7 +256,7 @@ class NoveltyDetector:
         """The columns that say the date of their batch."""
         by_column: dict[str, dict[str, MetricKey]] = {}
         for metric in self.context.plan.metrics:
-            if metric.column is not None and metric.scope is Scope.DELTA:
+            if metric.column is not None and metric.scope is Scope.DELTA and metric.where is None:
                 by_column.setdefault(metric.column, {})[metric.name] = key_of(metric)
         mine = {f.column for f in unit.keys}
         history = self.context.history
