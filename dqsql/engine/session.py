@@ -57,6 +57,8 @@ _RUNTIME_CONF = {
     # What `timestamp` means in the tables of a catalog, and in files: a moment.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
+# Spark warns of a setting for old programs, even where it is set to what it is anyway.
+_DEFAULTS = {"spark.sql.parser.escapedStringLiterals": "false"}
 # Of a call to a Connect server that does not answer; they are 0.05 s to 13 s apart.
 _RETRIES = 6
 _GONE: tuple[type[Exception], ...] = (*SPARK_FAILURES, OSError)
@@ -162,9 +164,8 @@ def _apply(spark: SparkSession, settings: Mapping[str, str], user: object) -> tu
     session, used = spark.conf.get(_MARK, None) or "", []
     for key, value in settings.items():
         before = spark.conf.get(key, None)
-        unused = (session, key) not in _USES
-        # Spark warns of a setting for old programs, even where it is set to what it is anyway.
-        if unused and value in (before, before is None and spark.conf.get(key)):
+        is_so = before == value or (before is None and _DEFAULTS.get(key) == value)
+        if is_so and (session, key) not in _USES:
             continue
         if not session:
             session = uuid.uuid4().hex
