@@ -99,61 +99,42 @@ def bounds_of(predicate: exp.Expr) -> Bounds | None:
     metrics = {c.name for c in predicate.find_all(exp.Column)}
     if len(metrics) != 1:
         return None
-    return _interval(predicate)
-
-
-def _interval(node: exp.Expr) -> Bounds | None:
-    if isinstance(node, exp.Paren):
-        return _interval(node.this)
-    if isinstance(node, exp.And):
-        return _intersect(_interval(node.left), _interval(node.right))
-    if isinstance(node, exp.Between) and isinstance(node.this, exp.Column):
-        low, high = number(node.args["low"]), number(node.args["high"])
-        return None if low is None or high is None else Bounds(low, high)
-    if type(node) not in OPERATORS or type(node) is exp.NEQ:
+    compared = _comparisons(predicate)
+    if compared is None:
         return None
-    on_left = isinstance(node.this, exp.Column)
-    value = number(node.expression if on_left else node.this)
-    operator = type(node) if on_left else MIRROR[type(node)]
-    if value is None:
-        return None
-    low = None if operator in (exp.LT, exp.LTE) else value
-    return Bounds(low, None if operator in (exp.GT, exp.GTE) else value)
+    lows = [limit for kind, limit in compared if kind not in (exp.LT, exp.LTE)]
+    highs = [limit for kind, limit in compared if kind not in (exp.GT, exp.GTE)]
+    return Bounds(max(lows, default=None), min(highs, default=None))
 
 
 def is_met(predicate: exp.Expr, value: float, rounded: Callable[[float], float]) -> bool | None:
-    """Whether a number meets a predicate that has bounds (`bounds_of`), and no casts.
+    """Whether a number meets a predicate that has bounds (`bounds_of`).
 
-    Its value and the bounds are `rounded`. None where that is not known.
+    The number and the bounds are `rounded`. None where a cast may have changed a bound.
 
     >>> from dqsql.dialect import parse_expression
     >>> is_met(parse_expression("m0 > 1 and 2 >= m0"), 1.999, round)
     True
     """
-    if isinstance(predicate, exp.Paren):
-        return is_met(predicate.this, value, rounded)
-    if isinstance(predicate, exp.And):
-        both = [is_met(part, value, rounded) for part in (predicate.left, predicate.right)]
-        return None if None in both else all(both)
-    if isinstance(predicate, exp.Between):
-        low, high = (_exact(predicate.args[end]) for end in ("low", "high"))
-        if low is None or high is None:
-            return None
-        return rounded(low) <= rounded(value) <= rounded(high)
-    on_left = isinstance(predicate.this, exp.Column)
-    limit = _exact(predicate.expression if on_left else predicate.this)
-    kind = type(predicate) if on_left else MIRROR[type(predicate)]
-    return None if limit is None else bool(_COMPARE[kind](rounded(value), rounded(limit)))
-
-
-def _exact(node: exp.Expr) -> float | None:
-    """The value of a number that is not cast, which may change it."""
-    return None if node.find(exp.Cast) else number(node)
-
-
-def _intersect(a: Bounds | None, b: Bounds | None) -> Bounds | None:
-    if a is None or b is None:
+    compared = None if predicate.find(exp.Cast) else _comparisons(predicate)
+    if compared is None:
         return None
-    lows = [x for x in (a.lower, b.lower) if x is not None]
-    highs = [x for x in (a.upper, b.upper) if x is not None]
-    return Bounds(max(lows, default=None), min(highs, default=None))
+    return all(_COMPARE[kind](rounded(value), rounded(limit)) for kind, limit in compared)
+
+
+def _comparisons(node: exp.Expr) -> list[tuple[type[exp.Expr], float]] | None:
+    """The comparisons of a column with numbers that a node is all of; None where it is more."""
+    if isinstance(node, exp.Paren):
+        return _comparisons(node.this)
+    if isinstance(node, exp.And):
+        left, right = _comparisons(node.left), _comparisons(node.right)
+        return None if left is None or right is None else [*left, *right]
+    if isinstance(node, exp.Between) and isinstance(node.this, exp.Column):
+        low, high = number(node.args["low"]), number(node.args["high"])
+        return None if low is None or high is None else [(exp.GTE, low), (exp.LTE, high)]
+    if type(node) not in _COMPARE:
+        return None
+    on_left = isinstance(node.this, exp.Column)
+    value = number(node.expression if on_left else node.this)
+    kind = type(node) if on_left else MIRROR[type(node)]
+    return None if value is None else [(kind, value)]

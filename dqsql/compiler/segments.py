@@ -77,16 +77,10 @@ def batch_source(model: CheckModel) -> tuple[str, str] | None:
 
     None where the SELECT does more than to name columns of one relation, as far as they matter.
     """
-    batch_by, query = check_batch_by(model), parse_statement(model.sql)
-    if not isinstance(batch_by, exp.Column) or batch_by.table or not isinstance(query, exp.Select):
+    batch_by, read = check_batch_by(model), _of_one_relation(model, "expressions", "from_")
+    if not isinstance(batch_by, exp.Column) or batch_by.table or read is None:
         return None
-    source = query.args.get("from_")
-    table = None if source is None else source.this
-    if not isinstance(table, exp.Table) or table.db or not has_only(query, "expressions", "from_"):
-        return None
-    alias = table.args.get("alias")
-    if not has_only(table, "this", "alias") or (alias and alias.columns):
-        return None
+    query, table = read
     if not all(map(is_of_a_row, query.expressions)):
         return None
     found = _handed_on(query, batch_by.name, table.alias_or_name)
@@ -98,16 +92,25 @@ def handed_on(model: CheckModel, relation: str, names: Iterable[str]) -> list[st
 
     None where its SELECT does more than to name columns of that relation and to choose rows.
     """
-    query = parse_statement(model.sql)
-    source = query.args.get("from_") if isinstance(query, exp.Select) else None
-    table = None if source is None else source.this
-    if not isinstance(query, exp.Select) or not isinstance(table, exp.Table):
+    read = _of_one_relation(model, "expressions", "from_", "where")
+    if read is None or read[1].name.lower() != relation.lower():
         return []
-    plain = has_only(query, "expressions", "from_", "where") and has_only(table, "this", "alias")
-    if not plain or table.name.lower() != relation.lower():
-        return []
+    query, table = read
     at = table.alias_or_name
     return [n for n in names if (_handed_on(query, n, at) or "").lower() == n.lower()]
+
+
+def _of_one_relation(model: CheckModel, *parts: str) -> tuple[exp.Select, exp.Table] | None:
+    """The SELECT of a model and the relation it reads; None where it has more than these parts."""
+    query = parse_statement(model.sql)
+    if not isinstance(query, exp.Select) or not has_only(query, *parts):
+        return None
+    source = query.args.get("from_")
+    table = None if source is None else source.this
+    if not isinstance(table, exp.Table) or not has_only(table, "this", "alias"):
+        return None
+    alias = table.args.get("alias")
+    return None if alias and alias.columns else (query, table)
 
 
 def _handed_on(query: exp.Select, name: str, table: str) -> str | None:

@@ -358,7 +358,7 @@ def _as_numbers(column: str) -> str:
 
 
 def _seen(
-    observation: Observation, expression: str, bounds: Bounds | None, apart: float | None = None
+    observation: Observation, expression: str, bounds: Bounds | None, apart: float | None
 ) -> str:
     if (about := _rows_seen(observation, expression)) is not None:
         return about

@@ -105,7 +105,7 @@ def updated_findings(
             row.update(_telling(row, (*found, *told_of(row["check_id"], rest))))
         if key in before and _failed_once_more(before[key], row, tested):
             # Its end alone would hide that another batch waits for a review.
-            row.update(notified_at=None, undelivered_at=now, undelivered_to=None)
+            _tell_again(row, now)
     return list(rows.values()) if rows != before else None
 
 
@@ -243,11 +243,17 @@ def _extend(row: Row, batch: str, bad: Sequence[Result], now: dt.datetime) -> No
     worst = worst_status([Status(row["status"]), *(r.status for r in bad)])
     if worst is Status.FAIL and row["status"] == Status.WARN.value:
         # Who was told of a warning is owed the failure, even if it is resolved at once.
-        row["undelivered_at"] = now if row["notified_at"] is not None else row["undelivered_at"]
-        row.update(notified_at=None, undelivered_to=None)
+        _tell_again(row, now)
     row.update(_extent(batches), status=worst.value, last_seen_at=now)
     if batch == batches[-1]:
         row.update(_message([_told(r) for r in bad]))
+
+
+def _tell_again(row: Row, now: dt.datetime) -> None:
+    """Let a finding that was told as open be told so once more, whatever becomes of it."""
+    if row["notified_at"] is not None:
+        row["undelivered_at"] = now
+    row.update(notified_at=None, undelivered_to=None)
 
 
 def _told(result: Result) -> Row:

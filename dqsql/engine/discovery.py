@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _MOMENT = re.compile(r"\s*[+-]?\d+-\d{1,2}-\d{1,2}([ T]\d{1,2}:\S.*|[ T]\d{1,2})?\s*$")
-_YEAR_OR_MONTH = re.compile(r"\d{4}(-\d{1,2})?")
+_YEAR_OR_MONTH = re.compile(r"\s*\d{4}(-\d{1,2})?\s*")
 # Sketches of 4,096 registers are off by 1.6 % (one sigma): below this share of the limit they
 # are as good as counting.
 _SURE = 0.9
@@ -137,14 +137,13 @@ class Discovery:
         names = names_of_batches(self.spark, self.model.name, texts, self.batch_type)
         for text, name in zip(texts, names, strict=True):
             # Spark takes a month for its first day, and drops what stands behind a date.
-            is_time = self.batch_type in TIMES
-            span = is_time and _YEAR_OR_MONTH.fullmatch(text.strip())
-            if name is None or span or (is_time and not _MOMENT.match(text)):
+            is_whole = self.batch_type not in TIMES or _MOMENT.match(text)
+            if name is None or not is_whole:
                 raise UsageError(
                     f"--batch {text} does not fit {self.model.name}, whose batches are of type"
                     f" {self.batch_type}",
                     hint="--event-time-start and --event-time-end name all batches of a time"
-                    if span
+                    if not is_whole and _YEAR_OR_MONTH.fullmatch(text)
                     else "write them as dq_batches and `dqsql run` do",
                 )
         return tuple(dict.fromkeys(name for name in names if name is not None))

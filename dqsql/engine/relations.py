@@ -6,7 +6,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dqsql.compiler.segments import handed_on
 from dqsql.dialect import quoted, unquoted
 from dqsql.engine.csv_files import (
     check_headers,
@@ -29,7 +30,7 @@ from dqsql.engine.failures import (
     translate_model_error,
     translated,
 )
-from dqsql.engine.parquet_files import uneven_files
+from dqsql.engine.parquet_files import UnevenFiles, uneven_files
 from dqsql.engine.paths import file_or_pattern, named_in
 from dqsql.engine.registered import Registered
 from dqsql.engine.selects import select
@@ -56,13 +57,16 @@ _UNITS = {unit: 2 ** (10 * n) for n, unit in enumerate((None, "Ki", "Mi", "Gi", 
 
 
 def register_source(
-    spark: SparkSession, source: Source, about: str | None = None
+    spark: SparkSession,
+    source: Source,
+    about: str | None = None,
+    tell: Callable[[UnevenFiles], None] = lambda found: None,
 ) -> Mapping[str, str]:
     """Make a file source readable under the name that `{{ source(..) }}` renders to.
 
     Sources that are tables need nothing. `about` is what people call it, by default the source's
-    name. Returns the options that its files are read with. Raises SourceNotFoundError where the
-    file is missing or has no columns.
+    name. `tell` is told of files that lack columns of others. Returns the options that its files
+    are read with. Raises SourceNotFoundError where the file is missing or has no columns.
     """
     if source.path is None:
         return {}
@@ -72,7 +76,7 @@ def register_source(
     place = source.span if about is None else None
     known = known_schema(spark, source)
     try:
-        options = _options(spark, source)
+        options = _options(spark, source, tell)
         reader = spark.read.format(file_format).options(**options)
         if known is not None:
             reader = reader.schema(known)
@@ -138,13 +142,18 @@ def known_schema(spark: SparkSession, source: Source) -> str | StructType | None
     return schema_of(str(source.path))
 
 
-def _options(spark: SparkSession, source: Source) -> dict[str, str]:
+def _options(
+    spark: SparkSession, source: Source, tell: Callable[[UnevenFiles], None]
+) -> dict[str, str]:
     if source.path is None:
         return dict(source.options)
     if (file_format := source.file_format or "parquet") in ("parquet", "orc"):
         chosen = any(name.lower() == _MERGE.lower() for name in source.options)
-        merged = not chosen and uneven_files(source.path, file_format) is not None
-        return {**source.options, **({_MERGE: "true"} if merged else {})}
+        uneven = None if chosen else uneven_files(source.path, file_format)
+        if uneven is None:
+            return dict(source.options)
+        tell(uneven)
+        return {**source.options, _MERGE: "true"}
     if source.file_format != "csv":
         return dict(source.options)
     given = {"header": "true", "inferSchema": "true", **source.options}
@@ -222,15 +231,16 @@ def _register_noted(
     spark: SparkSession, project: Project, source: Source, done: Registered
 ) -> None:
     """Register a source, and look at the rows of its CSV and JSON files, the columns of others."""
-    options = register_source(spark, source)
-    if source.path is not None and _MERGE in options.keys() - source.options.keys():
-        uneven = uneven_files(source.path, source.file_format or "parquet")
-        if uneven is not None and uneven.missing:
+
+    def tell(uneven: UnevenFiles) -> None:
+        if uneven.missing:
             done.missing[source.unique_id] = uneven.missing
             done.notes.append(
                 f"{named_in(uneven.newest, project.root)}, the newest file of {source.full_name},"
                 f" has no column {', '.join(uneven.missing)}, which older files have: null there"
             )
+
+    options = register_source(spark, source, tell=tell)
     if source.file_format == "csv":
         headers, root = headers_of(source, options), project.root
         check_headers(source, headers, root)
@@ -243,6 +253,16 @@ def _register_noted(
             f" column {_CORRUPT} has their text. If objects go over several lines, set"
             " options: {multiLine: true}"
         )
+
+
+def missing_columns(project: Project, model: CheckModel, done: Registered) -> list[str]:
+    """The columns of a registered model that the newest file of its source lacks."""
+    return [
+        column
+        for source in project.sources
+        if source.unique_id in done.missing and source.unique_id in model.depends_on
+        for column in handed_on(model, unquoted(source.relation), done.missing[source.unique_id])
+    ]
 
 
 def read_model(spark: SparkSession, model: CheckModel) -> DataFrame:

@@ -424,7 +424,11 @@ class ProjectRun:
     ) -> ModelRun:
         """The run of a model whose view is registered. Raises DqsqlError."""
         from dqsql.engine.preparation import relation_ids
-        from dqsql.engine.relations import register_dependencies, register_model
+        from dqsql.engine.relations import (
+            missing_columns,
+            register_dependencies,
+            register_model,
+        )
         from dqsql.runner.model_run import ModelRun
 
         model, phases = plan.model, Phases()
@@ -459,21 +463,8 @@ class ProjectRun:
             label=self.request.labels.get(model.name),
             findings=self._findings.get(model.name, ()),
             phases=phases,
-            missing=self._missing(model),
+            missing=missing_columns(self._project, model, self._registered),
         )
-
-    def _missing(self, model: CheckModel) -> list[str]:
-        """The columns of a model that the newest file of its source lacks."""
-        from dqsql.compiler.segments import handed_on
-        from dqsql.dialect import unquoted
-
-        lacking = self._registered.missing
-        return [
-            column
-            for source in self._project.sources
-            if source.unique_id in lacking and source.unique_id in model.depends_on
-            for column in handed_on(model, unquoted(source.relation), lacking[source.unique_id])
-        ]
 
     def _quarantine(self, model: CheckModel) -> Quarantine | None:
         found = quarantine_of(model, self._project, self.request.quarantine)
