@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import eq, ge, gt, le, lt
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -20,6 +21,8 @@ SYMBOLS: Mapping[type[exp.Binary], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
 }
+# Of a comparison: its operator and sides.
+_Compared: TypeAlias = tuple[type[exp.Expr], exp.Expr, exp.Expr]
 _COMPARE: Mapping[type[exp.Expr], Callable[[float, float], bool]] = {
     exp.GT: gt,
     exp.GTE: ge,
@@ -99,42 +102,56 @@ def bounds_of(predicate: exp.Expr) -> Bounds | None:
     metrics = {c.name for c in predicate.find_all(exp.Column)}
     if len(metrics) != 1:
         return None
-    compared = _comparisons(predicate)
-    if compared is None:
+    compared = [(kind, number(limit)) for kind, _, limit in _comparisons(predicate) or ()]
+    limits = [(kind, limit) for kind, limit in compared if limit is not None]
+    if not limits or len(limits) < len(compared):
         return None
-    lows = [limit for kind, limit in compared if kind not in (exp.LT, exp.LTE)]
-    highs = [limit for kind, limit in compared if kind not in (exp.GT, exp.GTE)]
+    lows = [limit for kind, limit in limits if kind not in (exp.LT, exp.LTE)]
+    highs = [limit for kind, limit in limits if kind not in (exp.GT, exp.GTE)]
     return Bounds(max(lows, default=None), min(highs, default=None))
 
 
-def is_met(predicate: exp.Expr, value: float, rounded: Callable[[float], float]) -> bool | None:
-    """Whether a number meets a predicate that has bounds (`bounds_of`).
+def is_met(
+    predicate: exp.Expr, values: Mapping[str, float], rounded: Callable[[float], float]
+) -> bool | None:
+    """Whether numbers meet a conjunction of comparisons of them with each other and with numbers.
 
-    The number and the bounds are `rounded`. None where a cast may have changed a bound.
+    All are `rounded`. None where the predicate says more, or a cast may have changed a number.
 
     >>> from dqsql.dialect import parse_expression
-    >>> is_met(parse_expression("m0 > 1 and 2 >= m0"), 1.999, round)
+    >>> is_met(parse_expression("m0 > 1 and m1 >= m0"), {"m0": 1.999, "m1": 2.001}, round)
     True
     """
+
+    def of(side: exp.Expr) -> float:
+        told = number(side)
+        return rounded(values[side.name] if told is None else told)
+
     compared = None if predicate.find(exp.Cast) else _comparisons(predicate)
     if compared is None:
         return None
-    return all(_COMPARE[kind](rounded(value), rounded(limit)) for kind, limit in compared)
+    return all(_COMPARE[kind](of(left), of(right)) for kind, left, right in compared)
 
 
-def _comparisons(node: exp.Expr) -> list[tuple[type[exp.Expr], float]] | None:
-    """The comparisons of a column with numbers that a node is all of; None where it is more."""
+def _comparisons(node: exp.Expr) -> list[_Compared] | None:
+    """The comparisons of columns with columns or numbers that a node is all of.
+
+    Returns None where it is more. A column is on the left.
+    """
     if isinstance(node, exp.Paren):
         return _comparisons(node.this)
     if isinstance(node, exp.And):
         left, right = _comparisons(node.left), _comparisons(node.right)
         return None if left is None or right is None else [*left, *right]
     if isinstance(node, exp.Between) and isinstance(node.this, exp.Column):
-        low, high = number(node.args["low"]), number(node.args["high"])
-        return None if low is None or high is None else [(exp.GTE, low), (exp.LTE, high)]
-    if type(node) not in _COMPARE:
+        low, high = node.args["low"], node.args["high"]
+        compared: list[_Compared] = [(exp.GTE, node.this, low), (exp.LTE, node.this, high)]
+    elif type(node) not in _COMPARE:
         return None
-    on_left = isinstance(node.this, exp.Column)
-    value = number(node.expression if on_left else node.this)
-    kind = type(node) if on_left else MIRROR[type(node)]
-    return None if value is None else [(kind, value)]
+    elif isinstance(node.this, exp.Column):
+        compared = [(type(node), node.this, node.expression)]
+    else:
+        compared = [(MIRROR[type(node)], node.expression, node.this)]
+    columns = [side for _, *sides in compared for side in sides if isinstance(side, exp.Column)]
+    plain = len(columns) + sum(number(right) is not None for _, _, right in compared)
+    return compared if plain == 2 * len(compared) else None

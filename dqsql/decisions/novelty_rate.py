@@ -118,7 +118,7 @@ def _beside(past: FloatArray, miss: FloatArray) -> tuple[FloatArray, FloatArray]
     inner = near @ near.T + shrunken / weight * np.eye(size)
     solved = np.linalg.solve(inner, near)
     diagonal = (1 - (near * solved).sum(axis=0)) / shrunken
-    rotated = (near - near @ near.T @ solved) / shrunken
+    rotated = solved / weight
     gain = weight * np.einsum("kf,kf->k", near, rotated)
     gain = 1 / (1 - np.minimum(gain, 0.999))[:, None]
     left = rotated * gain / (diagonal + weight * np.square(rotated) * gain) + (rows - near)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from dqsql.compiler.comparisons import is_met
@@ -68,16 +70,22 @@ def measurement_of(plan: Plan, part: Feasible, rows: list[dict[str, Any]]) -> Me
     return Measurement(tuple(values), tuple(outcomes), sizes, states)
 
 
+_NUMBERS = (int, float, Decimal)
+
+
 def _holds(check: Check, part: Check | SecondThreshold, row: Mapping[str, Any]) -> bool | None:
-    """What Spark says of a predicate; of one number, as that is stored and shown.
+    """What Spark says of a predicate; of plain comparisons, by numbers as they are stored.
 
     The digits that are not hang on the order of rows: of ten times 0.1 the sum is 1, or just less.
     """
     found: bool | None = row[part.alias]
-    value = row[check.metrics[0]] if part.bounds is not None and len(check.metrics) == 1 else None
-    if found is None or not isinstance(value, float) or stable(value) == value:
+    values = {alias: row[alias] for alias in check.metrics}
+    numbers = {alias: float(v) for alias, v in values.items() if isinstance(v, _NUMBERS)}
+    if found is None or len(numbers) < len(values) or any(map(math.isnan, numbers.values())):
         return found
-    again = is_met(part.predicate, value, stable)
+    if all(stable(v) == v for v in values.values() if isinstance(v, float)):
+        return found
+    again = is_met(part.predicate, numbers, stable)
     return found if again is None else again
 
 

@@ -266,6 +266,9 @@ def test_a_share_that_is_met_exactly_passes(spark: SparkSession) -> None:
         ("@sum(x) > 1.001 {warn: '< 1'}", Status.FAIL),
         ("@expect(1 - compliance(id < 7) <= 0.3)", Status.PASS),
         ("@expect(sum(x) / 3 = 0.3333333333333333)", Status.PASS),
+        ("@expect(sum(x) = sum(y))", Status.PASS),
+        ("@expect(sum(y) <= sum(x) and sum(x) < 2)", Status.PASS),
+        ("@expect(sum(y) > sum(x))", Status.FAIL),
         # Whole numbers and decimals are exact.
         ("@max(n) = 9007199254740993", Status.PASS),
         ("@max(n) = 9007199254740992", Status.FAIL),
@@ -279,6 +282,7 @@ def test_digits_that_hang_on_the_order_of_rows_decide_nothing(
     frame = spark.range(10).selectExpr(
         "id",
         "0.1D as x",
+        "if(id = 0, 1D, 0D) as y",
         "9007199254740993 as n",
         "if(id = 0, 1.00000000000000001, 0.00000000000000000) as d",
     )
