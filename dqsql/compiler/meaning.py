@@ -78,7 +78,7 @@ class Meaning:
     def same_batches(self, text: str) -> bool:
         """Whether the batches of an earlier meaning were made by the same expression."""
         before = Meaning.read(text)
-        return before is None or before.batch_by == self.batch_by
+        return before is None or _bare(before.batch_by) == _bare(self.batch_by)
 
     def other_type(self, text: str) -> str | None:
         """The type of `batch_by` in an earlier meaning, where it was another.
@@ -159,13 +159,49 @@ def with_meaning(plan: Plan, types: Mapping[str, str]) -> Plan:
         source = state.source
         if isinstance(source, FrequencyTable):
             source = replace(source, about=abouts[state.name])
-        merge = None if state.merge is None else renamed(state.merge, names)
-        group = tuple(names.get(n, n) for n in state.group)
-        name = names.get(state.name, state.name)
-        states.append(replace(state, name=name, merge=merge, group=group, source=source))
-    return replace(
-        plan, states=tuple(states), metrics=tuple(_with_names(m, names) for m in plan.metrics)
-    )
+        states.append(_renamed_state(replace(state, source=source), names))
+    metrics = tuple(_with_names(m, names) for m in plan.metrics)
+    return _with_own_states(replace(plan, states=tuple(states), metrics=metrics))
+
+
+def _with_own_states(plan: Plan) -> Plan:
+    """The plan with states of their own for cumulative metrics that are made of several.
+
+    So all that such a metric is made of begins with the same batch: a check that is new would
+    divide what it has summed since by the rows of all batches.
+    """
+    by_name = {s.name: s for s in plan.states}
+    own: dict[str, StateColumn] = {}
+    metrics = []
+    for metric in plan.metrics:
+        names = {}
+        if metric.scope is Scope.CUMULATIVE and len(metric.states) > 1:
+            suffix = _hash(sorted(metric.states))
+            names = {name: f"{name}_{suffix}" for name in metric.states}
+            own.update((names[n], _copy(by_name[n], names, suffix)) for n in names)
+        metrics.append(_with_names(metric, names))
+    if not own:
+        return plan
+    read = {name for metric in metrics for name in metric.states} | {ROWS}
+    read |= {name for state in plan.states if state.name in read for name in state.group}
+    replaced = {name for metric in plan.metrics for name in metric.states} - read
+    kept = (state for state in plan.states if state.name not in replaced)
+    return replace(plan, states=(*kept, *own.values()), metrics=tuple(metrics))
+
+
+def _copy(state: StateColumn, names: Mapping[str, str], suffix: str) -> StateColumn:
+    """The same state under another name, over counts of values of its own."""
+    source = state.source
+    if isinstance(source, FrequencyTable):
+        source = replace(source, about=f"{source.about}{suffix}")
+    return _renamed_state(replace(state, source=source), names)
+
+
+def _renamed_state(state: StateColumn, names: Mapping[str, str]) -> StateColumn:
+    """A state under the name that it is given, with what its merge reads."""
+    merge = None if state.merge is None else renamed(state.merge, names)
+    group = tuple(names.get(n, n) for n in state.group)
+    return replace(state, name=names.get(state.name, state.name), merge=merge, group=group)
 
 
 def _name(name: str, about: str) -> str:
@@ -202,10 +238,12 @@ class _Definitions:
         query = parse_statement(model.sql)
         found: dict[str, dict[str, set[str]]] = {}
         for select in query.find_all(exp.Select) if query is not None else ():
+            joined = bool(select.args.get("joins"))
             for projection in select.expressions:
                 name = projection.alias_or_name.lower()
-                # A name that is only handed on says nothing.
-                if name not in ("", "*") and not isinstance(projection, exp.Column):
+                handed_on = isinstance(projection, exp.Column)
+                # A name that is only handed on says nothing but which relation it is from.
+                if name not in ("", "*") and (not handed_on or (joined and projection.table)):
                     names = {c.name.lower() for c in projection.find_all(exp.Column)}
                     text = projection.sql(dialect="spark", comments=False)
                     found.setdefault(name, {})[text] = names

@@ -171,11 +171,15 @@ def take_renamed(
     As those of a `batch_by` that was a date and is a timestamp: all rows would count twice. `found`
     are the batches in the data. See `take_retired`.
     """
-    written = {_shape(batch) for batch in found if batch is not None}
+    names = [batch for batch in found if batch is not None]
+    written = {_shape(name) for name in names}
+    digits = max((len(n) for n in names if n.isdecimal() and n.startswith("0")), default=0)
     old = [
         b
         for b, r in ledger.items()
-        if written and meaning.other_type(r.fingerprint) and _shape(b) not in written
+        if written
+        and meaning.other_type(r.fingerprint)
+        and (_shape(b) not in written or (b.isdecimal() and len(b) < digits))
     ]
     return {b: replace(ledger.pop(b), status=BatchStatus.RETIRED) for b in old}
 

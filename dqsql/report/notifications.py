@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
+from http.client import HTTPException
 from typing import Any
 
 from dqsql.errors import ConfigError, NotificationError
@@ -225,7 +226,7 @@ def send(
             _mail(route, project, notices, environment)
         else:
             _post(route, payload(route.kind, project, notices), environment)
-    except (OSError, smtplib.SMTPException, ValueError) as error:
+    except (OSError, HTTPException, smtplib.SMTPException, ValueError) as error:
         reason = _reason(error)
         raise NotificationError(f"{route.name} did not take the message ({reason})") from error
 

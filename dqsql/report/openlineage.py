@@ -54,6 +54,7 @@ class Receiver:
     def send(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Send the events one by one. Raises OSError where the server does not take one."""
         # Imported here: most runs send nothing.
+        from http.client import HTTPException
         from urllib.request import Request, urlopen
 
         target = urljoin(self.url.rstrip("/") + "/", self.endpoint)
@@ -65,8 +66,12 @@ class Receiver:
         for event in events:
             body = json.dumps(jsonable(event)).encode()
             request = Request(target, body, headers, method="POST")
-            with urlopen(request, timeout=_TIMEOUT):
-                pass
+            try:
+                with urlopen(request, timeout=_TIMEOUT):
+                    pass
+            except (HTTPException, ValueError) as error:
+                # What answers is no HTTP server, or the address is none.
+                raise OSError(f"{type(error).__name__}: {error}") from error
 
 
 def events(

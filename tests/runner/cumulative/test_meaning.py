@@ -100,6 +100,47 @@ def test_another_expression(begun: Project) -> None:
     assert told["stddev"] == pytest.approx((6 / 8) ** 0.5)
 
 
+RATIOS = (
+    "-- @completeness(x) = 1 {scope: cumulative}\n"
+    "-- @expect(sum(x) / sum(y) = 1.25) {scope: cumulative}\n"
+    "-- @expect(sum(x) / count(*) = 2.5) {scope: cumulative}\n"
+    "-- @mean(x) = 2.5 {scope: cumulative}\n"
+    "-- @most_frequent_share(x) = 0.3333333333333333 {scope: cumulative}\n"
+    "-- @dependency_violations(x, y) = 0 {scope: cumulative}\n"
+)
+
+
+def test_what_is_divided_begins_with_the_same_batch(begun: Project) -> None:
+    path = begun.root / "checks/m.sql"
+    path.write_text(path.read_text() + RATIOS)
+    found = third(begun)
+    assert any("cumulative metrics leave out 2 earlier batches" in n for n in found.notes)
+    assert values(found)["row_count"] == 9
+    # From now on all of them are kept, also in segments that come later.
+    put(begun, ("2024-02-02",), pa.float64())
+    (again,) = begun.run("2024-02-02").models
+    assert {r.status.value for r in again.results} == {"pass"}
+    assert not again.notes
+
+
+def test_the_other_side_of_a_join(begun: Project) -> None:
+    source = "{{ source('raw', 't') }}"
+    joined = f"{source} as a join (select 10 * x as x, y as z from {source}) as b on a.y = b.z"
+    head = "{{ config(batch_by='day') }}\n"
+    path = begun.root / "checks/m.sql"
+    path.write_text(f"{head}select a.day, a.x, a.y from {joined}\n{CHECKS}")
+    begun.run(*DAYS[:2])
+    path.write_text(f"{head}select a.day, b.x, a.y from {joined}\n{CHECKS}")
+    found = third(begun)
+    assert any("the SELECT computes x by another expression" in n for n in found.notes)
+    assert values(found)["max"] == 35
+
+
+def test_batches_under_a_name_in_other_letters(begun: Project) -> None:
+    write(begun, "day, x, y", "DAY")
+    assert values(third(begun))["row_count"] == 9
+
+
 def test_an_expression_below_the_select(begun: Project) -> None:
     source = "{{ source('raw', 't') }}"
     head = "{{ config(batch_by='day') }}\n"
