@@ -36,14 +36,16 @@ class Meaning:
     """What the batches of a model, and the columns that cumulative metrics read, are made from.
 
     `columns` has for each column, in lower case, a hash of its expressions and its Spark type;
-    `batch_type` is the Spark type of `batch_by`, `segment_by` the columns of segments (None: not
-    known). It is stored with each batch in the ledger, as JSON.
+    `batch_type` is the Spark type of `batch_by`, `batch_made` a hash of the expressions behind it
+    (empty: not known), `segment_by` the columns of segments (None: not known). It is stored with
+    each batch in the ledger, as JSON.
     """
 
     batch_by: str = ""
     columns: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     batch_type: str = ""
     segment_by: tuple[str, ...] | None = None
+    batch_made: str = ""
 
     @classmethod
     def of(cls, plan: Plan, types: Mapping[str, str], batch_type: str = "") -> Meaning:
@@ -52,8 +54,10 @@ class Meaning:
         read = {c for s in plan.states if s.name in wanted for c in _columns(s)}
         known, definitions = _lower(types), _Definitions.of(plan.model)
         columns = {c: (_hash(definitions.behind(c)), known.get(c, "")) for c in sorted(read)}
-        segments = tuple(sorted(c.lower() for c in plan.model.config.segment_by))
-        return cls(batch_by_text(plan.model), columns, batch_type, segments)
+        by = check_batch_by(plan.model)
+        names = set() if by is None else {c.name.lower() for c in by.find_all(exp.Column)}
+        made = _hash([definitions.behind(name) for name in sorted(names)])
+        return cls(batch_by_text(plan.model), columns, batch_type, _segments(plan.model), made)
 
     @classmethod
     @lru_cache(maxsize=1024)
@@ -65,7 +69,11 @@ class Meaning:
             segments = found.get("segment_by")
             segment_by = None if segments is None else tuple(map(str, segments))
             return cls(
-                str(found["batch_by"]), columns, str(found.get("batch_type", "")), segment_by
+                str(found["batch_by"]),
+                columns,
+                str(found.get("batch_type", "")),
+                segment_by,
+                str(found.get("batch_made", "")),
             )
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -79,6 +87,11 @@ class Meaning:
         """Whether the batches of an earlier meaning were made by the same expression."""
         before = Meaning.read(text)
         return before is None or _bare(before.batch_by) == _bare(self.batch_by)
+
+    def made_otherwise(self, text: str) -> bool:
+        """Whether the SELECT computes what `batch_by` reads by another expression than earlier."""
+        before = Meaning.read(text)
+        return before is not None and before.batch_made not in ("", self.batch_made)
 
     def other_type(self, text: str) -> str | None:
         """The type of `batch_by` in an earlier meaning, where it was another.
@@ -135,6 +148,16 @@ def other_batch_by(model: CheckModel, text: str) -> str | None:
     if before is None or _bare(before.batch_by) == _bare(batch_by_text(model)):
         return None
     return before.batch_by
+
+
+def other_segments(model: CheckModel, text: str) -> bool:
+    """Whether the `segment_by` of an earlier meaning is another than the model has now."""
+    before = Meaning.read(text)
+    return before is not None and before.segment_by not in (None, _segments(model))
+
+
+def _segments(model: CheckModel) -> tuple[str, ...]:
+    return tuple(sorted(c.lower() for c in model.config.segment_by))
 
 
 def _bare(sql: str) -> str:

@@ -44,12 +44,18 @@ def stored_metrics(
     metrics: Collection[str] | None = None,
     *,
     segments: bool = True,
+    unlike: Collection[str] = (),
 ) -> pa.Table:
     """What identifies metrics of some batches of a model, and their values.
 
     Of all metrics, or of some by their names. Those of segments are read only where `segments` asks
-    for it. Raises StorageError.
+    for it, and not of the batches in `unlike`, which had other segments. Raises StorageError.
     """
+    others = [b for b in batches if b in unlike] if segments else []
+    if others:
+        alike = [b for b in batches if b not in unlike]
+        whole = stored_metrics(store, model, others, metrics, segments=False)
+        return pa.concat_tables([whole, stored_metrics(store, model, alike, metrics)])
     if not batches or (metrics is not None and not metrics):
         return no_rows(METRICS, _METRIC)
     where: dict[str, Collection[str] | None] = {"model": [model], "batch": batches}

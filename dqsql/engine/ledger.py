@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.meaning import Meaning, batch_by_text, other_batch_by
+from dqsql.compiler.meaning import Meaning, batch_by_text, other_batch_by, other_segments
 from dqsql.engine.batches import batch_flags
 from dqsql.errors import StorageError, UsageError
 from dqsql.model.batches import batch_order
@@ -161,6 +161,14 @@ def take_retired(ledger: dict[str, BatchRecord], model: CheckModel) -> dict[str,
         if r.status is BatchStatus.RETIRED or other_batch_by(model, r.fingerprint) is not None
     ]
     return {b: replace(ledger.pop(b), status=BatchStatus.RETIRED) for b in old}
+
+
+def unlike_segmented(ledger: Mapping[str, BatchRecord], model: CheckModel) -> frozenset[str]:
+    """The batches that were checked by other segments than the model has now.
+
+    What was measured of those says nothing of the segments of today.
+    """
+    return frozenset(b for b, r in ledger.items() if other_segments(model, r.fingerprint))
 
 
 def take_renamed(

@@ -359,11 +359,17 @@ def meaning_notes(
     if not earlier:
         return ()
     last = max(earlier, key=lambda r: batch_order(r.batch))
-    return tuple(
-        f"{change}: cumulative metrics leave out earlier batches of it;"
-        " --full-refresh checks all batches again"
+    again = "--full-refresh checks all batches again"
+    notes = [
+        f"{change}: cumulative metrics leave out earlier batches of it; {again}"
         for change in meaning.changes(last.fingerprint)
-    )
+    ]
+    if meaning.same_batches(last.fingerprint) and meaning.made_otherwise(last.fingerprint):
+        notes.append(
+            f"the SELECT computes {meaning.batch_by} by another expression than before, and batches"
+            f" whose names were checked before are not checked again; {again}"
+        )
+    return tuple(notes)
 
 
 def outdated_note(

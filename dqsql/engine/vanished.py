@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
 from dqsql.engine.history import stored_metrics
+from dqsql.engine.ledger import unlike_segmented
 from dqsql.engine.measurement import Measurement
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Check, Metric, Plan
@@ -82,6 +83,8 @@ def _present(
     first = batch_order(batches[0])
     near = [b for b in earlier if batch_order(b) < first][-_WINDOW:]
     near += [b for b in earlier if batch_order(b) > first]
+    unlike = unlike_segmented(ledger, plan.model)
+    near = [b for b in near if b not in unlike]
     for row in stored_metrics(store, plan.model.name, near, [_ROWS]).to_pylist():
         names = found.setdefault(row["batch"], set())
         if row["segment"] is not None and row["value"] and not row["parameters"]:

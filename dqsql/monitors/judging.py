@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.decisions.streaks import Streaks, miscounted
 from dqsql.engine.batches import onward_flags
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
+from dqsql.engine.ledger import unlike_segmented
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import Rates
@@ -183,10 +184,16 @@ class MonitorRun:
             known=(*self.place.ledger, *batches),
             refused=before.refused,
         )
+        unlike = unlike_segmented(self.place.ledger, plan.model)
         for need in needs:
             accepted = accepted_before(self.place.ledger, batches, need.depth)
             found = stored_metrics(
-                self.place.store, model, accepted, need.metrics, segments=need.segments
+                self.place.store,
+                model,
+                accepted,
+                need.metrics,
+                segments=need.segments,
+                unlike=unlike,
             )
             history.add_metrics(found)
         self._add_warned(history, accepted_before(self.place.ledger, batches, furthest))

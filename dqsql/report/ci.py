@@ -8,6 +8,7 @@ https://docs.github.com/actions/reference/workflows-and-actions/workflow-command
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
@@ -39,8 +40,11 @@ def junit_xml(result: RunResult, plans: Sequence[Plan] = ()) -> str:
         suite = ElementTree.SubElement(root, "testsuite", _counts(entries, owed.get(model, ())))
         suite.set("name", _clean(model))
         suite.set("timestamp", timestamp(result.started_at).removesuffix("Z"))
+        shown = Counter(map(_case_name, entries))
         for entry in entries:
-            _case(suite, model, entry)
+            name = _case_name(entry)
+            # As of two checks that differ in their `where`.
+            _case(suite, model, entry, name if shown[name] == 1 else entry["unique_id"])
         for text in owed.get(model, ()):
             case = ElementTree.SubElement(suite, "testcase", name=_OWED, classname=_clean(model))
             ElementTree.SubElement(case, "failure", message=_clean(text))
@@ -68,13 +72,18 @@ def _total(root: ElementTree.Element, result: RunResult) -> None:
     root.set("time", f"{result.seconds:.3f}")
 
 
-def _case(suite: ElementTree.Element, model: str, entry: Mapping[str, Any]) -> None:
+def _case_name(entry: Mapping[str, Any]) -> str:
     own = entry["adapter_response"]["dqsql"]
     name = own["check_name"] or entry["unique_id"]
+    return f"{own['column']}: {name}" if own["column"] else str(name)
+
+
+def _case(suite: ElementTree.Element, model: str, entry: Mapping[str, Any], name: str) -> None:
+    own = entry["adapter_response"]["dqsql"]
     case = ElementTree.SubElement(
         suite,
         "testcase",
-        name=_clean(f"{own['column']}: {name}" if own["column"] else str(name)),
+        name=_clean(name),
         classname=_clean(model),
         time=f"{entry['execution_time']:.3f}",
     )
@@ -92,7 +101,10 @@ def _case(suite: ElementTree.Element, model: str, entry: Mapping[str, Any]) -> N
 
 
 def _details(own: Mapping[str, Any]) -> str | None:
-    lines = [f"{f['batch']}: {f['message']}" for f in own["findings"]]
+    lines = [
+        f"{f['batch']}{', ' + f['segment'] if f['segment'] else ''}: {f['message']}"
+        for f in own["findings"]
+    ]
     return _clean("\n".join(lines)) or None
 
 
@@ -114,12 +126,14 @@ def finding_annotations(
     with a slash at its end.
     """
     places = {check.id: check for plan in plans for check in plan.declared}
+    # With the model's errors.
+    told = {check.id for plan in plans for check, _ in plan.refused}
     for model in result.models:
         if model.error is not None:
             yield from error_annotations(model.error, prefix)
         for text in model.owed:
             yield command("error", text, file=f"{prefix}{model.path}", line=1, title=model.model)
-        for group in group_findings(model.results):
+        for group in group_findings(r for r in model.results if r.check_id not in told):
             check = places.get(group.check_id)
             file = check.span.file if check else model.path
             line = check.span.line if check else 1

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dqsql.errors import DqsqlError
 from dqsql.json_text import timestamp
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_FRESHNESS, DBT_LIMIT, DBT_TEST
@@ -22,6 +23,7 @@ from dqsql.model.results import (
     Status,
     worst_status,
 )
+from dqsql.report.errors import flatten
 from dqsql.report.events import finding_record, model_record
 from dqsql.report.findings import describe, describe_batch, group_findings, run_status, tally_record
 
@@ -77,6 +79,9 @@ def run_record(result: RunResult, plans: Sequence[Plan] = ()) -> dict[str, Any]:
 def _entries(model: ModelResult, plan: Plan | None) -> Iterator[dict[str, Any]]:
     """One entry for each check; the two checks of a test with two thresholds share one."""
     definitions = {check.id: check for check in plan.declared} if plan else {}
+    errors = _errors(model, plan)
+    if plan is not None:
+        definitions |= {check.id: check for check, _ in plan.refused if check.id in errors}
     by_check: dict[str, list[Result]] = {check_id: [] for check_id in definitions}
     for verdict in model.results:
         by_check.setdefault(verdict.check_id, []).append(verdict)
@@ -90,9 +95,20 @@ def _entries(model: ModelResult, plan: Plan | None) -> Iterator[dict[str, Any]]:
     for unique_id, verdicts in joined.items():
         definition = definitions.get(groups[unique_id][0])
         seconds = share if verdicts else 0.0
-        yield _entry(model, unique_id, verdicts, definition, plan, seconds)
+        error = errors.get(groups[unique_id][0], errors.get(None))
+        yield _entry(model, unique_id, verdicts, definition, plan, seconds, error)
     if model.error is not None and not by_check:
-        yield _entry(model, f"model.{model.model}", [], None, plan, model.seconds)
+        yield _entry(model, f"model.{model.model}", [], None, plan, model.seconds, model.error)
+
+
+def _errors(model: ModelResult, plan: Plan | None) -> dict[str | None, DqsqlError]:
+    """What is wrong, by the id of the check that it is about; at None what stopped all of them."""
+    if model.error is None:
+        return {}
+    of_checks = {str(e) for e in plan.rejected} if plan and plan.refused else set()
+    if plan is None or not {str(e) for e in flatten(model.error)} <= of_checks:
+        return {None: model.error}
+    return {check.id: error for check, error in plan.refused}
 
 
 def _unique_id(check_id: str, definitions: Mapping[str, Check | Monitor]) -> str:
@@ -109,12 +125,13 @@ def _entry(
     definition: Check | Monitor | None,
     plan: Plan | None,
     seconds: float,
+    error: DqsqlError | None,
 ) -> dict[str, Any]:
-    status = _status(model, verdicts)
+    status = _status(error, verdicts)
     return {
         "unique_id": check_id,
         "status": _DBT_STATUS.get(status, status.value),
-        "message": _message(model, verdicts),
+        "message": _message(model, error, verdicts),
         "failures": _failures(model, verdicts, definition),
         "execution_time": seconds,
         "timing": [],
@@ -152,18 +169,18 @@ def _failures(
     return returned if limit is None else min(returned, int(limit))
 
 
-def _status(model: ModelResult, verdicts: Sequence[Result]) -> Status:
-    if model.error is not None and not verdicts:
-        return Status.ERROR
+def _status(error: DqsqlError | None, verdicts: Sequence[Result]) -> Status:
     if not verdicts:
-        return Status.SKIPPED
+        return Status.SKIPPED if error is None else Status.ERROR
     judged = [v.status for v in verdicts if v.status is not Status.SKIPPED]
     return worst_status(judged) if judged else Status.SKIPPED
 
 
-def _message(model: ModelResult, verdicts: Sequence[Result]) -> str | None:
+def _message(
+    model: ModelResult, error: DqsqlError | None, verdicts: Sequence[Result]
+) -> str | None:
     if not verdicts:
-        return str(model.error) if model.error is not None else model.skipped or _UNEVALUATED
+        return str(error) if error is not None else model.skipped or _UNEVALUATED
     groups = group_findings(verdicts)
     if groups:
         return describe(groups[0], max(len(model.batches), groups[0].batches))
