@@ -92,14 +92,25 @@ def _declared_cadence(model: CheckModel) -> Iterator[Annotation]:
     given = model.config.extra.get(_CADENCE)
     said = any(a.expression.strip().lower().startswith(_CADENCE) for a in model.annotations)
     if given and not said:
-        text = str(given).replace("'", "")
         own = re.search(rf"\b{_CADENCE}\b\s*=", model.raw_sql)
         place = (
             Span(model.path)
             if own is None
             else Span.at_offset(model.path, model.raw_sql, own.start())
         )
-        yield Annotation(f"{_CADENCE}('{text}')", CheckSettings(), replace(place, text=_CADENCE))
+        yield Annotation(_cadence_call(given), CheckSettings(), replace(place, text=_CADENCE))
+
+
+def with_declared_cadence(model: CheckModel, annotation: Annotation) -> Annotation:
+    """The annotation; a `@cadence` without a rhythm has that of `config(cadence = 'daily')`."""
+    given = model.config.extra.get(_CADENCE)
+    if not given or annotation.expression.strip().lower() not in (_CADENCE, f"{_CADENCE}()"):
+        return annotation
+    return replace(annotation, expression=_cadence_call(given))
+
+
+def _cadence_call(rhythm: object) -> str:
+    return "{}('{}')".format(_CADENCE, str(rhythm).replace("'", ""))
 
 
 def family_of(spark_type: str) -> Family:

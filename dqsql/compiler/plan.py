@@ -16,7 +16,7 @@ from dqsql.compiler.comparisons import bounds_of
 from dqsql.compiler.cumulative import require_mergeable
 from dqsql.compiler.keys import batch_columns, slug
 from dqsql.compiler.misuse import locate
-from dqsql.compiler.monitors import configured_annotations, watched_metrics
+from dqsql.compiler.monitors import configured_annotations, watched_metrics, with_declared_cadence
 from dqsql.compiler.predicates import MetricUse, Predicate
 from dqsql.compiler.privacy import pii_columns, private_keys
 from dqsql.compiler.references import RelationNames
@@ -153,6 +153,7 @@ class _ModelCompiler:
     def add(self, annotation: Annotation) -> None:
         if not annotation.settings.enabled:
             return
+        annotation = with_declared_cadence(self.model, annotation)
         try:
             call = self.resolver.monitor(annotation)
             if call is not None:
@@ -225,8 +226,11 @@ class _ModelCompiler:
             warning = SecondThreshold(f"{alias}w", stricter, limits.warns.text, interval)
         rows = None if limits.rows is None else self._measured(limits.rows, annotation)[0]
         no_data = annotation.settings.no_data or self.model.config.no_data
+        about = annotation.column or _shared_column(metrics)
+        declared = self._declared(annotation, about)
+        declared["column"] = about or self._only_column(metrics, annotation.settings.where)
         return Check(
-            **self._declared(annotation, annotation.column or _shared_column(metrics)),
+            **declared,
             alias=alias,
             predicate=ast,
             metrics=tuple(m.alias for m in metrics),
@@ -236,6 +240,14 @@ class _ModelCompiler:
             demand=limits.fails.text or None,
             rows=rows,
         )
+
+    def _only_column(self, metrics: Sequence[Metric], where: str | None) -> str | None:
+        """The column of a condition such as `satisfies(price > 0)`; None where it has several."""
+        states = (s for m in metrics for s in self.states.named(m.states))
+        read = {c.parts[0].name for s in states for p in s.over_rows for c in row_columns(p)}
+        if where is not None:
+            read -= {c.parts[0].name for c in parse_expression(where).find_all(exp.Column)}
+        return read.pop() if len(read) == 1 else None
 
     def _metric(self, use: MetricUse, annotation: Annotation) -> Metric:
         scope = annotation.settings.scope

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dqsql.errors import DqsqlError, IncomparableError, QueryError
 from dqsql.model.batches import batch_order
 from dqsql.model.metric_traits import NUMBERS_ONLY, TOO_LARGE_SUM
 from dqsql.model.plan import Bounds, Check, Metric, Plan
-from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, NoData, Scope, Severity
+from dqsql.model.project import CONTRACT_TAG, DBT_TEST, DBT_TEST_NAME, NoData, Scope, Severity
 from dqsql.model.results import CONSTRAINT, CheckOutcome, MetricValue, Result, Status
 from dqsql.model.types import type_of
 
@@ -103,7 +103,19 @@ def unevaluated(
     by_id = {c.id: c for c in plan.checks}
     refused = ((by_id[check], error) for check, error in errors.items())
     broken = [*((c, _about_texts(c, error, types)) for c, error in refused), *plan.refused]
-    return (error_result(check, error, batch) for check, error in broken for batch in batches)
+    return (
+        replace(error_result(check, error, batch), **_gone(check, types))
+        for check, error in broken
+        for batch in batches
+    )
+
+
+def _gone(check: Check, types: Mapping[str, str]) -> dict[str, Any]:
+    """What is otherwise of a contract's check on a column that is gone: the contract tells that."""
+    column = check.column
+    if column is None or type_of(column, types) or CONTRACT_TAG not in check.settings.tags:
+        return {}
+    return {"status": Status.SKIPPED, "message": f"{column} is missing, see {CONTRACT_TAG}"}
 
 
 def _about_texts(check: Check, error: DqsqlError, types: Mapping[str, str]) -> DqsqlError:

@@ -359,6 +359,12 @@ def is_muted(row: Mapping[str, Any], now: dt.datetime) -> bool:
     return until is not None and _utc(until) > now
 
 
+def ended_muted(row: Mapping[str, Any]) -> bool:
+    """Whether a finding was resolved before the day until which nobody wanted to be told of it."""
+    until, ended = row["muted_until"], row["resolved_at"]
+    return until is not None and ended is not None and _utc(ended) < _utc(until)
+
+
 def was_muted_since(row: Mapping[str, Any]) -> bool:
     """Whether a finding was told, then muted: who waited for the day is told again."""
     until, told = row["muted_until"], row["notified_at"]

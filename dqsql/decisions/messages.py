@@ -11,7 +11,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dqsql.decisions.lifecycle import DQSQL, ends_later, is_muted, was_muted_since
+from dqsql.decisions.lifecycle import DQSQL, ended_muted, ends_later, is_muted, was_muted_since
 from dqsql.model.results import ACKNOWLEDGED, RESOLVED, Status
 
 _COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}
@@ -33,6 +33,8 @@ def due(
         is_lost: tells whether the run that opened it was killed; asked for only where it matters.
     """
     if row["state"] == RESOLVED:
+        if ended_muted(row):
+            return None
         if row["notified_at"] is None:
             waits = row["status"] == Status.FAIL.value and row["author"] == DQSQL
             is_news = waits and (opened_by_run or is_lost())

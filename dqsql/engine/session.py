@@ -85,16 +85,30 @@ def open_session(
         used = warm or target
         # A process has one session that is not of Connect: that of the user, where there is one.
         foreign = used.method == "session" and has_session()
-        start = partial(_start, used, log_dir, scale)
+        start = _adopted if foreign else partial(_start, used, log_dir, scale)
         try:
             with (
                 shared_session(start, foreign=foreign) as started,
                 using_session(started, log_dir),
-                configured(started, settings),
+                configured(started, (_of_target(target, started) if foreign else {}) | settings),
             ):
                 yield started
         finally:
             redact_file(log_dir / "spark.log")
+
+
+def _adopted() -> SparkSession:
+    """The session that this process has, as it is."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.getOrCreate()
+
+
+def _of_target(target: Target, spark: SparkSession) -> dict[str, str]:
+    """The settings of a target that a session takes while it runs."""
+    sql = {k: v for k, v in target.spark_conf.items() if k.startswith("spark.sql.")}
+    catalogs = ("spark.sql.catalog.",)
+    return {k: v for k, v in sql.items() if k.startswith(catalogs) or spark.conf.isModifiable(k)}
 
 
 @contextmanager

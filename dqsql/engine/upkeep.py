@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -38,7 +39,10 @@ from dqsql.model.tables import (
     state_table_name,
     total_table_name,
 )
-from dqsql.model.wording import plural
+from dqsql.model.wording import first_of, plural
+
+if TYPE_CHECKING:
+    import duckdb
 
 # Files that no log knows may be those of a run that is at work; a day later they are not.
 _GRACE_HOURS = 24
@@ -284,11 +288,34 @@ def _export_duckdb(
                 database.unregister("rows_of_table")
             for statement in statements:
                 database.execute(statement)
+            own = _names_in(database)
+        _refuse_foreign(path, own)
         unfinished.replace(path)
     except duckdb.Error as error:
         raise ConfigError(f"{path} cannot be written: {error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _names_in(database: duckdb.DuckDBPyConnection) -> set[str]:
+    rows = database.execute("select table_name from information_schema.tables").fetchall()
+    return {name for (name,) in rows}
+
+
+def _refuse_foreign(path: Path, own: Collection[str]) -> None:
+    """Refuse to replace a file that holds more than an earlier export. Raises ConfigError."""
+    import duckdb
+
+    if not path.exists():
+        return
+    hint = "name a file of its own for the tables of dqsql"
+    try:
+        with duckdb.connect(str(path), read_only=True) as database:
+            found = _names_in(database)
+    except duckdb.Error as error:
+        raise ConfigError(f"{path} is there, and is no DuckDB file", hint=hint) from error
+    if foreign := sorted(n for n in found.difference(own) if not n.startswith("dq_")):
+        raise ConfigError(f"{path} has what dqsql did not write: {first_of(foreign, 3)}", hint=hint)
 
 
 def _broken(files: pa_fs.FileSystem, file: LoggedFile) -> str | None:

@@ -1,8 +1,9 @@
 """Checks that could not be computed on batches of earlier runs: tried again, and told until then.
 
-Whether a check works now is only known by computing it: on the batches that are new, else on the
-newest of those that lack it, and the oldest. Where it does, the others follow in parts, each twice
-as large as the one before it, so that a batch on whose values it fails is not in the way of others.
+Whether a check works now is only known by computing it: on the oldest of the batches that lack it,
+and on the newest. Where it does, the others follow in parts, each twice as large as the one before
+it, so that a batch on whose values it fails is not in the way of others. They come before the
+batches that are new, which are compared with them.
 """
 
 from __future__ import annotations
@@ -50,27 +51,27 @@ class UncomputedChecks:
         return cls(found, declared, frozenset(c.id for c, _ in plan.refused))
 
     def checked_again(
-        self, done: ModelResult | None, check: Callable[[tuple[str, ...]], ModelResult]
+        self, failing: Iterable[str], check: Callable[[tuple[str, ...]], ModelResult]
     ) -> ModelResult | None:
-        """Check batches again, as far as that helps; returns it together with what was `done`."""
-        failing = set(self.refused)
-        if done is not None:
-            failing |= self._note(done.results)
-        again = 0
-        for newest_first in (True, False):
-            hopeless, size = set(failing), 1
+        """Check batches again, as far as that helps, the oldest first; None if none was.
+
+        `failing` are the ids of checks that Spark still refuses.
+        """
+        done, again = None, 0
+        for newest_first in (False, True):
+            hopeless, size = self.refused.union(failing), 1
             while part := self._take(size, hopeless, newest_first=newest_first):
                 more = check(part)
-                hopeless |= self._note(more.results)
+                hopeless |= self.note(more.results)
                 done = more if done is None else joined_results(done, more)
                 again, size = again + len(part), 2 * size
-        if done is None or not again:
-            return done
+        if done is None:
+            return None
         were = plural(again, "batch was", "batches were")
         note = f"{were} checked again, since a check could not be computed before"
         return replace(done, notes=(*done.notes, note))
 
-    def _note(self, results: Iterable[Result]) -> set[str]:
+    def note(self, results: Iterable[Result]) -> set[str]:
         """Take in what this run says of other batches; returns the checks that are errors there."""
         found = {r.check_id: r for r in results if r.status is Status.ERROR}
         self._failing.update(found)

@@ -153,5 +153,6 @@ def model_record(result: ModelResult) -> dict[str, Any]:
         "skipped": result.skipped,
         "errors": [error_record(e) for e in flatten(result.error)] if result.error else [],
         "notes": list(result.notes),
+        "owed": result.owed,
         "execution_time": result.seconds,
     }

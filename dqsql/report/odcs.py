@@ -12,7 +12,7 @@ from sqlglot import exp
 from dqsql.dialect import parse_expression
 from dqsql.model.contract import logical_of
 from dqsql.model.plan import Check, Monitor, Plan
-from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Scope, Severity
+from dqsql.model.project import CONTRACT_TAG, DBT_TEST, DBT_TEST_NAME, Scope, Severity
 
 _API_VERSION = "v3.1.0"
 # Rules that only dqsql understands are written for this engine.
@@ -217,7 +217,8 @@ def _settings(check: Check | Monitor) -> _Json:
     given = check.settings
     found: _Json = {"where": given.where, "fpr": given.fpr, "no_data": given.no_data}
     found |= {"scope": given.scope if given.scope is not Scope.DELTA else None}
-    found |= {"pii": given.pii or None}
+    tags = [t for t in given.tags if t != CONTRACT_TAG]
+    found |= {"pii": given.pii or None, "tags": tags or None}
     found |= {k: v for k, v in given.options.items() if k not in (DBT_TEST, DBT_TEST_NAME)}
     return {key: _plain(value) for key, value in found.items() if value is not None}
 

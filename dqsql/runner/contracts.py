@@ -50,7 +50,8 @@ def export_contract(
     """
     compiled = Where(project_dir, **place).compile()
     plan = compiled.plan(model)
-    if not plan.model.sql:
+    if plan.rejected:
+        # What is left out would be no part of the contract.
         raise error_of(plan.rejected)
     with open_tables(compiled.project, spark, step) as store:
         rows = [r for r in store.rows(COLUMNS) if r["model"] == model and r["valid_to"] is None]

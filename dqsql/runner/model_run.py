@@ -158,8 +158,15 @@ class ModelRun:
             owing = self._analysed(BatchChoice(part, sizes=choice.sizes), self._batch_type)
             return self._checked(owing, self._write)
 
-        done = None if tested is None else self._checked(tested, store)
-        done = uncomputed.checked_again(done, again) or self._nothing(choice)
+        done = uncomputed.checked_again(() if tested is None else tested.part.errors, again)
+        if tested is not None:
+            if done is not None:
+                self.plan, self._before = plan, None
+                tested = self._analysed(tested.choice, self._batch_type)
+            new = self._checked(tested, store)
+            uncomputed.note(new.results)
+            done = new if done is None else joined_results(done, new)
+        done = done or self._nothing(choice)
         return done if self.only_new else uncomputed.told_with(done)
 
     def _nothing(self, choice: BatchChoice) -> ModelResult:

@@ -51,6 +51,8 @@ _PROMISES = {
     "type_count": ("type",),
     "row_count": ("volume",),
 }
+# They take several columns, whose tuples they are about.
+_OF_TUPLES = {name for name, promises in _PROMISES.items() if "unique" in promises}
 
 
 @dataclass
@@ -117,6 +119,9 @@ def _promised(ast: exp.Expr, home: str) -> Iterator[tuple[str, str]]:
         column = home
         if arguments and isinstance(arguments[0], exp.Column):
             column = arguments[0].name.lower()
+            if name in _OF_TUPLES and any(isinstance(a, exp.Column) for a in arguments[1:]):
+                # A key of several columns says nothing of one of them.
+                continue
         for promise in _PROMISES.get(name, ()):
             yield ("" if promise == "volume" else column), promise
         if name == "references":

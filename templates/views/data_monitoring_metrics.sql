@@ -1,6 +1,9 @@
 -- Metric values in the shape of elementary's table of this name.
 select
-    concat(m.model, '.', coalesce(m.column_name, ''), '.', m.metric, '.', m.batch) as id,
+    concat(
+        m.model, '.', coalesce(m.column_name, ''), '.', m.metric, '(', coalesce(m.parameters, ''), ').',
+        m.scope, '.', m.batch, coalesce(concat('/', m.segment), '')
+    ) as id,
     m.model as full_table_name,
     m.column_name,
     m.metric as metric_name,

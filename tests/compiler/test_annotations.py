@@ -303,3 +303,21 @@ def test_a_macro_may_read_variables_and_have_capitals(compile_model: CompileMode
     assert compiled.errors == ()
     assert [m.column for m in compiled.plan.metrics if m.name == "GrossMargin"] == ["x", "y"]
     assert all("3" in to_sql(m.finish) for m in compiled.plan.metrics if m.column is not None)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "column"),
+    [
+        ("@accepted_values(s, 'a', 'b')", "s"),
+        ("@in_range(x, 0, 1)", "x"),
+        ("@satisfies(x > 0) {where: \"s = 'a'\"}", "x"),
+        ("@satisfies(x > y)", None),
+        ("@row_count > 0", None),
+        ("@mean(x) > 0", "x"),
+    ],
+)
+def test_the_column_that_a_check_is_about(
+    compile_model: CompileModel, annotation: str, column: str | None
+) -> None:
+    (check,) = compile_model(of_model(annotation)).plan.checks
+    assert check.column == column

@@ -581,6 +581,15 @@ def test_a_rhythm_of_batches_where_there_are_none(compile_model: CompileModel) -
     assert (error.span.line, error.span.column, error.span.text) == (2, 3, "cadence")
 
 
+def test_a_cadence_without_a_rhythm_has_that_of_the_config(compile_model: CompileModel) -> None:
+    config = "{{ config(batch_by = 'day', cadence = 'monthly') }}\n"
+    sql = f"{config}select day from {{{{ source('shop', 'orders') }}}}\n-- @cadence"
+    (monitor,) = compile_model(f"{sql} {{severity: error}}").plan.monitors
+    assert (monitor.expression, monitor.severity) == ("cadence('monthly')", "error")
+    (monitor,) = compile_model(f"{sql}('daily')").plan.monitors
+    assert monitor.expression == "cadence('daily')"
+
+
 @pytest.mark.parametrize("kind", ["novelty", "anomaly", "row_anomalies"])
 def test_a_config_that_adds_nothing_is_told(compile_model: CompileModel, kind: str) -> None:
     """What is about no column is not given to all; where it is written, nothing is wrong."""

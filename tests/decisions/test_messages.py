@@ -32,6 +32,7 @@ def row(**more: Any) -> dict[str, Any]:
         (row(**OVER, undelivered_at=NOW), False, False, "opened"),
         (row(**{**OVER, "status": "warn"}), True, True, None),
         (row(**OVER, notified_at=NOW), False, False, "resolved"),
+        (row(**OVER, notified_at=NOW, muted_until=NOW + dt.timedelta(1)), False, False, None),
         (row(**OVER, notified_at=NOW, resolution_notified_at=NOW), True, True, None),
     ],
 )

@@ -159,6 +159,9 @@ def test_by_segment_and_without_values(make_project: MakeProject, spark: SparkSe
         ("@drift(psi, against => 7) < 0.2", "cannot compare with 7"),
         ("@drift(psi, against => 'previus') < 0.2", "'previus' is neither 'previous' nor a number"),
         ("@drift(psi, against => 'last week') < 0.2", "'last week' is neither 'previous' nor"),
+        ("@drift(psi, against => 'last 7 days') < 0.2", "'last 7 days' is neither 'previous' nor"),
+        ("@drift(psi, against => 'last7') < 0.2", "'last7' is neither 'previous' nor"),
+        ("@drift(psi, against => 'last 0') < 0.2", "'last 0' is neither 'previous' nor"),
         ("@drift(psi, versus => 'previous') < 0.2", "@drift has no argument 'versus'"),
         ("@drift_pvalue(psi) > 0.01", "psi has no p-value"),
         ("@drift(psi) < mean(a)", "@drift is compared with numbers, not '< mean(a)'"),
@@ -180,9 +183,10 @@ def test_what_makes_no_sense(make_project: MakeProject, annotation: str, message
     assert error.span.line == 1
 
 
-def test_a_number_of_thousands_of_digits_is_a_name(make_project: MakeProject) -> None:
+def test_a_number_of_thousands_of_digits_is_none(make_project: MakeProject) -> None:
     text = f"select a -- @drift(psi, against => 'last {'9' * 5000}') < 0.2\nfrom t"
-    assert dqsql.compile_project(make_project({"checks/m.sql": text})).errors == ()
+    (error,) = dqsql.compile_project(make_project({"checks/m.sql": text})).errors
+    assert "neither 'previous' nor a number of batches" in error.message
 
 
 def test_infinite_values_drift_and_nan_is_no_data(

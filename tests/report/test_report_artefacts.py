@@ -105,6 +105,29 @@ def dqsql_part(entry: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
+def test_an_annotation_that_is_wrong_is_an_error_of_its_own(
+    plan: Plan, make_model: Callable[..., ModelResult], make_run: Callable[..., RunResult]
+) -> None:
+    """Also where nothing is new, so that no check has a verdict."""
+    (good,) = plan.checks
+    wrong = QueryError("unknown check 'nope'", span=Span("checks/flights.sql", 3, 4))
+    bad = replace(good, id="flights.nope", name="nope", span=wrong.span or good.span)
+    broken = replace(plan, refused=((bad, wrong),), rejected=(wrong,))
+    run = make_run(make_model(error=wrong, skipped="nothing new"))
+    found = {e["unique_id"]: e for e in run_results(run, [broken])["results"]}
+    assert {name: e["status"] for name, e in found.items()} == {
+        good.id: "skipped",
+        "flights.novelty": "skipped",
+        "flights.nope": "error",
+    }
+    assert found["flights.nope"]["message"] == str(wrong)
+    assert dqsql_part(found["flights.nope"])["line"] == 3
+    # What stops the model is an error of all of its checks.
+    stopped = make_run(make_model(error=QueryError("no such table")))
+    entries = run_results(stopped, [broken])["results"]
+    assert [e["status"] for e in entries] == ["error"] * 2
+
+
 def test_one_entry_per_check_over_all_batches(
     plan: Plan,
     make_result: Callable[..., Result],

@@ -6,6 +6,7 @@ import json
 import math
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 from xml.etree import ElementTree
@@ -46,6 +47,16 @@ def test_junit_is_xml_with_a_case_for_each_check(run: RunResult) -> None:
     error = suites["weather"][0].find("error")
     assert error is not None
     assert error.attrib["message"] == "no such table"
+
+
+def test_cases_of_one_name_are_told_apart(
+    make_result: MakeResult, make_model: MakeModel, make_run: MakeRun
+) -> None:
+    found = [make_result(check_id=f"m.a.{rows}", segment="EU") for rows in ("where_a", "where_b")]
+    failed = [replace(r, status=Status.FAIL) for r in found]
+    (suite,) = ElementTree.fromstring(junit_xml(make_run(make_model(*failed))))
+    assert [c.attrib["name"] for c in suite] == ["m.a.where_a", "m.a.where_b"]
+    assert "EU: " in (suite[0][0].text or "")
 
 
 def test_github_commands_point_at_files(run: RunResult) -> None:
@@ -144,6 +155,9 @@ def server() -> Iterator[tuple[str, list[tuple[str, dict[str, str], Any]]]]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            if "garbage" in self.path:
+                self.wfile.write(b"no HTTP\n")
+                return
             seen.append((self.path, dict(self.headers), json.loads(body)))
             self.send_response(500 if "broken" in self.path else 201)
             self.end_headers()
@@ -170,5 +184,9 @@ def test_events_are_sent(
     assert seen[0][2]["job"]["name"] == "dqsql.nyc.flights"
     with pytest.raises(OSError, match="500"):
         Receiver(url, "broken").send(events(run, (), "lake"))
+    with pytest.raises(OSError, match="BadStatusLine"):
+        Receiver(url, "garbage").send(events(run, (), "lake"))
+    with pytest.raises(OSError, match="InvalidURL"):
+        Receiver("http://127.0.0.1:port").send(events(run, (), "lake"))
     with pytest.raises(OSError, match="not an http address"):
         Receiver("file:///etc/passwd").send(events(run, (), "lake"))

@@ -102,7 +102,7 @@ def test_a_check_that_cannot_be_computed_holds_up_no_other(new_project: NewProje
     assert ledger(project) == {f"0{day}": ("accepted", 1) for day in range(1, 6)}
     # Two batches are asked whether the check works by now; all are told.
     second = project.run()
-    assert (second.exit_code, second.models[0].batches) == (2, ("05", "01"))
+    assert (second.exit_code, second.models[0].batches) == (2, ("01", "05"))
     errors = {r.batch for r in second.results if r.status is Status.ERROR}
     assert errors == {f"0{day}" for day in range(1, 6)}
     assert {r.check_name for r in second.results if r.status is Status.ERROR} == {refused}
@@ -123,8 +123,8 @@ def test_a_check_is_made_up_for_once_it_can_be_computed(new_project: NewProject)
     project.data(days(*"111111"))
     mended = project.run()
     assert mended.exit_code == 0
-    # The new batch showed that it works; then all others were checked once more, the newest first.
-    assert mended.models[0].batches == ("06", "05", "03", "04", "01", "02")
+    # The oldest one showed that it works; then all were checked in their order, the new one last.
+    assert mended.models[0].batches == ("01", "02", "03", "04", "05", "06")
     assert mended.models[0].notes[-1].startswith("5 batches were checked again, since a check")
     assert {(r["check_id"], r["status"]) for r in project.rows("dq_results")} == {
         ("m.n.expect_sum_n_gt_0", "pass"),

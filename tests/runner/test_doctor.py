@@ -277,6 +277,16 @@ def test_export(tables: StoredRuns, tmp_path: Path) -> None:
         rows = database.execute("select batch, status from dq_batches order by batch").fetchall()
     assert rows == [(day, "accepted") for day in DAYS]
     assert [p.name for p in file.parent.iterdir()] == ["dq.duckdb"]
+    # What somebody else has written there is not lost.
+    with duckdb.connect(str(file)) as database:
+        database.execute("create table sales as select 1 as x")
+    with pytest.raises(ConfigError, match="has what dqsql did not write: sales"):
+        export(file, tables.root)
+    other = tmp_path / "notes.txt"
+    other.write_text("mine")
+    with pytest.raises(ConfigError, match="is no DuckDB file"):
+        export(other.rename(tmp_path / "notes.duckdb"), tables.root)
+    assert (tmp_path / "notes.duckdb").read_text() == "mine"
 
 
 def test_there_is_nothing_to_export_before_the_first_run(

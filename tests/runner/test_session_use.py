@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import dqsql
 from dqsql.engine.session_use import put_view, using_session
 from dqsql.engine.statements import tables_in
 from tests.conftest import ROOT
@@ -157,3 +158,16 @@ def test_the_last_run_of_a_process_stops_the_session_and_no_run_that_of_the_user
     for name, n in {"a": 1, "b": 2}.items():
         new_project(model, f"select {n} as x", files={"checks/sources.yml": SOURCES}, name=name)
     run_script(SCRIPT, tmp_path)
+
+
+def test_a_session_of_the_user_that_a_run_finds_keeps_its_settings(
+    new_project: NewProject, spark: SparkSession
+) -> None:
+    project = new_project("select x -- @sum > 0\nfrom {{ source('raw', 't') }}", "select 1 as x")
+
+    def settings() -> dict[str, str]:
+        return {row["key"]: row["value"] for row in spark.sql("set").collect()}
+
+    before = settings()
+    assert dqsql.run(project.root).exit_code == 0
+    assert settings() == before

@@ -16,7 +16,7 @@ from dqsql.errors import CompileError, Span, nearest
 DRIFT, P_VALUE = "drift", "drift_pvalue"
 _PREVIOUS = "previous"
 _LAST = re.compile(r"last\s+(\d{1,9})", re.IGNORECASE)
-_LAST_OF_WHAT = re.compile(r"last\s\D*", re.IGNORECASE)
+_LAST_OF_WHAT = re.compile(r"last\b.*|last\d+", re.IGNORECASE)
 _AGAINST = "against"
 _EXAMPLE = "@drift(psi, against => 'last 7') < 0.25"
 
