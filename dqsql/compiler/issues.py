@@ -45,7 +45,7 @@ VALUE = "value"
 _VARIANT = "variant"
 # Of the set of variants: evidence that was made with an older one is renewed. To be raised with any
 # change of the variants.
-ISSUES_VERSION = 5
+ISSUES_VERSION = 6
 # Longer texts are cut in the sample, since characters are changed one by one.
 _MAX_TEXT = 1000
 
@@ -85,6 +85,7 @@ _SHARES: Mapping[str, Mapping[str, IssueSource]] = {
     "pad": {**_HALF, "1.0": _SAME},
     "year": dict.fromkeys(("0.01", "0.1", "0.5"), IssueSource.DQSQL),
     "stale": dict.fromkeys(("0.5", "1.0"), IssueSource.DQSQL),
+    "late": dict.fromkeys(("0.5", "1.0"), IssueSource.DQSQL),
     "shrunk": dict.fromkeys(("0.1", "1.0"), IssueSource.DQSQL),
     "sign": dict.fromkeys(("0.1", "1.0"), IssueSource.DQSQL),
     "minus": dict.fromkeys(("0.05", "0.5"), IssueSource.DQSQL),
@@ -141,7 +142,8 @@ def _issues(family: Family) -> Iterator[Issue]:
         yield from _of("pad", f"padding_{side}ing", _TEXT, words=f"{side}_")
     for words, year in (("later_", "value + 365"), ("earlier_", "value - 365")):
         yield from _of("year", "increased_nulls", _TIME, {"filler": year}, words)
-    yield from _of("stale", "increased_nulls", _TIME, {"filler": "value - 7"})
+    for kind, days in (("stale", 7), ("late", 1)):
+        yield from _of(kind, "increased_nulls", _TIME, {"filler": f"value - {days}"})
     yield from _of("missing", "increased_nulls", _BOTH, {"filler": "null"})
 
 

@@ -65,7 +65,9 @@ _TAIL_DOF_OF_TWO_BATCHES = 3.0
 _TAIL_DOF_OF_EXTREMES = 2.5
 RELATIVE_RESOLUTION = 0.01
 _COUNT_RESOLUTION = 0.5
-_DAY_RESOLUTION = 0.5
+# Half an hour: more than the median of a day's moments moves by itself.
+_DAY_RESOLUTION = 0.02
+_DAY_BAND = 0.5
 # Of distances that were always zero: at the usual rates no bound on one lies below 0.03.
 _DISTANCE_RESOLUTION = 0.01
 # Of the largest range: bounds at the smallest usual rates reach as far as values did.
@@ -190,14 +192,23 @@ def history_for(fpr: float) -> int:
     return max(1, math.ceil(_BEYOND_SEEN / fpr - 1e-9) - 1)
 
 
+def dead_band(metric: str) -> float:
+    """Return how far from its mean a metric may be before that counts at all, in its unit.
+
+    Half a day for dates: of a column that says no time, no two batches differ by less.
+    """
+    return _DAY_BAND if metric in metric_traits.DAY_METRICS else 0.0
+
+
 def spread_floor(
     metric: str, level: float, log: bool, value_range: float = 0.0, widest: float = 0.0
 ) -> float:
     """Return the resolution that `calibrated` adds to the standard deviation (in quadrature).
 
-    One percent of the metric's level, at least half a unit for counts and days; for metrics in the
-    column's unit (min, max, mean, quartiles, range) at least one percent of the column's range, as
-    their level says nothing (zero is no small temperature). On the log scale one percent. Distances
+    One percent of the metric's level, at least half a unit for counts, half an hour for days (which
+    have a `dead_band`); for metrics in the column's unit (min, max, mean, quartiles, range) at
+    least one percent of the column's range, as their level says nothing (zero is no small
+    temperature). On the log scale one percent. Distances
     whose level is zero say that batches were equal, not that the next may not differ by a few rows.
     Quartiles that are zero say that most values are: of dry days, not that it will never rain.
 

@@ -157,6 +157,7 @@ class _AlikeSeries:
     issues: FloatArray
     center: FloatArray
     spread: FloatArray
+    band: FloatArray
 
     @classmethod
     def of(cls, many: Sequence[CandidateSeries], budgets: FloatArray) -> _AlikeSeries:
@@ -169,13 +170,15 @@ class _AlikeSeries:
         )
         spread = np.hypot(values.std(axis=1, ddof=1), [one.floor for one in many])
         issues = np.maximum(issues, deepest[:, None])
-        return cls(many, budgets, values, issues, values.mean(axis=1), spread)
+        band = np.array([fpr_bounds.dead_band(one.metric) for one in many])
+        return cls(many, budgets, values, issues, values.mean(axis=1), spread, band)
 
     def candidates(self, side: float, tail: FloatArray) -> Iterator[tuple[int, Candidates]]:
         """Yield the candidates of one side, with the place of their series."""
         fpr, threshold, keep = self._thresholds(side, tail)
         with np.errstate(over="ignore", invalid="ignore"):
-            deviation = side * (self.issues - self.center[:, None]) / self.spread[:, None]
+            deviation = side * (self.issues - self.center[:, None]) - self.band[:, None]
+            deviation /= self.spread[:, None]
         # Missing values have bounds of their own: that a batch without any has no minimum either
         # says nothing of what a bound on the minimum is good for.
         deviation[np.isnan(deviation)] = -np.inf
@@ -209,10 +212,12 @@ class _AlikeSeries:
         self, side: float, tail: FloatArray
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Rates and thresholds of the grid, and which are within the budget and possible."""
-        extreme = (side * (self.values - self.center[:, None])).max(axis=1) / self.spread
+        furthest = (side * (self.values - self.center[:, None])).max(axis=1)
+        extreme = (furthest - self.band) / self.spread
         inside = extreme[:, None] > _CALIBRATED_GRID
         fpr = np.where(inside, np.maximum(tail, 1.0 / (self.values.shape[1] + 1.0)), tail)
-        threshold = self.center[:, None] + side * _CALIBRATED_GRID * self.spread[:, None]
+        half_widths = self.band[:, None] + _CALIBRATED_GRID * self.spread[:, None]
+        threshold = self.center[:, None] + side * half_widths
         ranges = np.array(
             [
                 fpr_bounds.possible_range(o.metric, o.transform.log, o.transform.lag > 0)
@@ -265,20 +270,21 @@ def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: 
         return replace(known, lower=lower, upper=upper, fpr=fpr)
     spread = float(np.hypot(spread, floor))
     sides: list[float] = []
-    fpr = 0.0
+    fpr, band = 0.0, fpr_bounds.dead_band(clause.metric)
     for side, bound in ((-1.0, clause.lower), (1.0, clause.upper)):
         if np.isinf(bound):
             sides.append(bound)
             continue
-        width = _width(clause, bound, _CALIBRATED_GRID)
-        extreme = float((side * (values - center)).max()) / spread
-        sides.append(center + side * width * spread)
+        width = _width(clause, bound, _CALIBRATED_GRID, band)
+        extreme = (float((side * (values - center)).max()) - band) / spread
+        sides.append(center + side * (band + width * spread))
         degrees = fpr_bounds.tail_dof(size, clause.metric, clause.transform.lag > 0)
         fpr += float(fpr_bounds.calibrated_fpr(width, size, extreme, degrees))
     known = replace(clause, center=center, spread=spread, history_size=size)
     return replace(known, lower=sides[0], upper=sides[1], fpr=fpr)
 
 
-def _width(clause: Clause, bound: float, grid: FloatArray) -> float:
-    """The half-width of the grid that is nearest to that of a bound."""
-    return float(grid[np.abs(grid - abs(bound - clause.center) / clause.spread).argmin()])
+def _width(clause: Clause, bound: float, grid: FloatArray, band: float = 0.0) -> float:
+    """The half-width of the grid that is nearest to that of a bound beyond its dead band."""
+    width = (abs(bound - clause.center) - band) / clause.spread
+    return float(grid[np.abs(grid - width).argmin()])

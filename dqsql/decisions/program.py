@@ -384,6 +384,7 @@ _ISSUE_WORDS = {
     "volume": "a changed volume",
     "year": "dates in another year",
     "stale": "dates of a week ago",
+    "late": "dates of a day ago",
     "shrunk": "numbers that are too small",
     "sign": "another sign",
     "minus": "-1 in place of values",

@@ -42,7 +42,8 @@ class Notice:
     """A finding that somebody should hear of: `event` is `opened` or `resolved`.
 
     `place` is where its check was written, `file:line`; `url` its page in the report, if the
-    project says where that is. `why` says why it is resolved where no batch has passed.
+    project says where that is. `why` says why it is resolved where no batch has passed, `cause`
+    which other finding of the batch explains it.
     """
 
     event: str
@@ -63,6 +64,7 @@ class Notice:
     place: str = ""
     url: str = ""
     why: str = ""
+    cause: str = ""
 
     @property
     def about(self) -> str:
@@ -73,6 +75,11 @@ class Notice:
             self.place,
         )
         return printable(", ".join(p for p in parts if p))
+
+    @property
+    def is_told_in_full(self) -> bool:
+        """Whether more than its line is told: what is over, or follows from another, needs none."""
+        return self.event == "opened" and not self.cause
 
     @property
     def command(self) -> str:
@@ -86,6 +93,8 @@ class Notice:
         where = printable(self.last_batch)
         if self.batches > 1:
             where = printable(f"{self.batches} batches, {self.first_batch} to {self.last_batch}")
+        if self.cause:
+            where += printable(f", follows from {self.cause}")
         word = "RESOLVED" if self.event == "resolved" else self.status.upper().replace("_", " ")
         message = shorten(printable(self.message), _MAX_TEXT)
         told = printable(self.why) if self.event == "resolved" else message
@@ -95,9 +104,12 @@ class Notice:
 
 def title_of(project: str, notices: Sequence[Notice]) -> str:
     """The first line of a message: how many findings were opened and resolved."""
-    opened = sum(n.event == "opened" for n in notices)
-    resolved = len(notices) - opened
-    parts = [plural(opened, "new finding")] if opened else []
+    opened = [n for n in notices if n.event == "opened"]
+    resolved = len(notices) - len(opened)
+    roots = [n for n in opened if not n.cause] or opened
+    parts = [plural(len(roots), "new finding")] if opened else []
+    if following := len(opened) - len(roots):
+        parts[0] += f" and {following} that follow{'s' if following == 1 else ''}"
     parts += [f"{resolved} resolved"] if resolved else []
     return printable(f"Data quality of {project}: {', '.join(parts)}")
 
@@ -114,7 +126,7 @@ def body_of(notices: Sequence[Notice]) -> str:
     lines = []
     for notice in notices[:_MAX_TOLD]:
         lines.append(notice.line)
-        if notice.event == "opened":
+        if notice.is_told_in_full:
             impact = shorten(printable(notice.impact), _MAX_TEXT)
             told = (impact, notice.about, notice.url, notice.command)
             lines += [f"    {line}" for line in told if line]
@@ -163,7 +175,7 @@ def _slack(text: str) -> str:
 
 def _slack_finding(notice: Notice) -> str:
     """What comes of data is code, so that nothing in it is a link or a mention."""
-    if notice.event == "resolved":
+    if not notice.is_told_in_full:
         return _slack_code(notice.line)
     impact = [shorten(printable(notice.impact), _MAX_TEXT)] if notice.impact else []
     link = f"<{_slack(notice.url)}|open in the report>" if notice.url else ""
@@ -197,7 +209,7 @@ def _teams(text: str) -> str:
 
 def _teams_finding(notice: Notice) -> Iterator[dict[str, Any]]:
     yield _block(_teams(notice.line), fontType="monospace", separator=True)
-    if notice.event == "resolved":
+    if not notice.is_told_in_full:
         return
     if notice.impact:
         impact = shorten(printable(notice.impact), _MAX_TEXT)
@@ -299,8 +311,12 @@ def notice_of(
     models: Mapping[str, Mapping[str, Any]],
     checks: Mapping[str, Mapping[str, Any]],
     report: str | None,
+    cause: str = "",
 ) -> Notice:
-    """What to say of a row of dq_findings, with the rows of models and checks that are in force."""
+    """What to say of a row of dq_findings, with the rows of models and checks that are in force.
+
+    `cause` names the finding that it follows from.
+    """
     model, check = models.get(row["model"], {}), checks.get(row["check_id"], {})
     message = row["message"] or ""
     if event == "opened" and row["resolved_batch"] is not None:
@@ -325,4 +341,5 @@ def notice_of(
         place=f"{check['file']}:{check['line']}" if check.get("file") else "",
         url=finding_url(report, row["finding_id"]),
         why="" if row["resolved_batch"] is not None else row["reason"] or "",
+        cause=cause if event == "opened" else "",
     )

@@ -6,18 +6,23 @@ import datetime as dt
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.decisions import messages
 from dqsql.decisions.lifecycle import heeded
 from dqsql.engine.exclusive import locked
+from dqsql.engine.history import stored_rows
 from dqsql.engine.ledger import CompletedRuns
+from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Project
+from dqsql.model.results import BatchFinding
 from dqsql.model.routes import SETTING, Route, read_routes
-from dqsql.model.tables import CHECKS, FINDINGS, MODELS
+from dqsql.model.tables import CHECKS, FINDINGS, MODELS, RESULTS
+from dqsql.monitors.grouping import grouped
+from dqsql.report.findings import check_label
 from dqsql.report.notifications import REPORT_URL, Notice, notice_of, send, unset_variables
 from dqsql.runner.compilation import Place, Where
 from dqsql.runner.warehouse import Step, open_tables, silent
@@ -110,6 +115,11 @@ def tell(
     }
     owed = {r["finding_id"]: messages.owed(r, now) for r in rows}
     due = [r for r in rows if fresh[r["finding_id"]] or owed[r["finding_id"]]]
+    groups = cache(partial(_groups, store))
+    causes = {r["finding_id"]: _place_in(groups(r["model"], r["last_batch"]), r) for r in due}
+    # What explains the others of its batch comes first.
+    order = {(r["model"], r["last_batch"]): -number for number, r in enumerate(reversed(due))}
+    due.sort(key=lambda r: (order[r["model"], r["last_batch"]], causes[r["finding_id"]][0]))
     url = project.settings.get(REPORT_URL)
 
     def event(row: Mapping[str, Any], route: Route) -> str | None:
@@ -120,7 +130,11 @@ def tell(
     delivered, unsent = set[str](), set[str]()
     missed: dict[str, list[str]] = {}
     for route in routes:
-        notices = (notice_of(r, e, owners, checks, url) for r in due if (e := event(r, route)))
+        notices = (
+            notice_of(r, e, owners, checks, url, causes[r["finding_id"]][1])
+            for r in due
+            if (e := event(r, route))
+        )
         wanted = tuple(n for n in notices if route.wants(n))
         missing = _unset(route)
         if missing and (wanted or dry_run):
@@ -145,6 +159,24 @@ def tell(
         changed = {row["model"] for row in due}
         store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
     return Notified(tuple(sent), tuple(problems))
+
+
+def _groups(store: Store, model: str, batch: str) -> tuple[BatchFinding, ...]:
+    rows = stored_rows(store, RESULTS, model, [batch], RESULT_COLUMNS)
+    return grouped(map(result_of_row, rows))
+
+
+def _place_in(groups: Sequence[BatchFinding], row: Mapping[str, Any]) -> tuple[int, str]:
+    """How far behind the root of its newest batch a finding comes, and what it follows from."""
+    for group in groups:
+        for number, found in enumerate(group.findings):
+            if found.result.check_id != row["check_id"]:
+                continue
+            cause = found.cause
+            if cause is None or cause.check_id == row["check_id"]:
+                return number, ""
+            return number, check_label(cause.check_name, cause.column)
+    return 0, ""
 
 
 def _send(

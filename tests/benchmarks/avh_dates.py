@@ -43,6 +43,7 @@ FAULTS: dict[str, tuple[float, Callable[[np.ndarray, int], np.ndarray]]] = {
     "one in a year": (1 / ROWS, lambda days, day: days + 365),
     "5 % a year ago": (0.05, lambda days, day: days - 365),
     "stale by 10 days": (1.0, lambda days, day: days - 10),
+    "stale by a day": (1.0, lambda days, day: days - 1),
 }
 
 
@@ -66,6 +67,7 @@ def variants(days: np.ndarray, day: int, seed: int) -> tuple[tuple[str, ...], np
             made[f"year_{to}_{share}"] = days + day + np.where(hit, move, 0)
     for share in (0.5, 1.0):
         made[f"stale_{share}"] = days + day - np.where(rng.random(days.size) < share, 7, 0)
+        made[f"late_{share}"] = days + day - np.where(rng.random(days.size) < share, 1, 0)
     return tuple(made), np.array([metrics(values - day) for values in made.values()])
 
 

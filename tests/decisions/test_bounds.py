@@ -114,7 +114,8 @@ def test_resolution() -> None:
     assert b.spread_floor("kl_div", 1.7e-14, False) == 0.01
     assert b.spread_floor("emd", 0.0, False, 50.0) == 0.5
     assert b.spread_floor("ks_dist", 0.001, False) == pytest.approx(1e-5)
-    assert b.spread_floor("days_to_max", 0.0, False) == 0.5
+    assert b.spread_floor("days_to_max", 0.5, False) == 0.02
+    assert (b.dead_band("days_to_max"), b.dead_band("row_count")) == (0.5, 0.0)
     assert b.spread_floor("p75", 0.0, False, 0.0, 2.0) == pytest.approx(0.1)
     assert b.spread_floor("p75", 1.0, False, 0.0, 2.0) == pytest.approx(0.01)
 

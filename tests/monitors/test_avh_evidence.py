@@ -25,7 +25,7 @@ def test_each_issue_says_where_it_is_from(family: Family, code: int, union: int)
     own = {name for name, source in sources.items() if source is IssueSource.DQSQL}
     missing = {f"missing_{share}" for share in ("0.01", "0.05", "0.1", "0.2", "0.5", "1.0")}
     years = {f"year_{to}_{n}" for to in ("later", "earlier") for n in ("0.01", "0.1", "0.5")}
-    years |= {"stale_0.5", "stale_1.0"}
+    years |= {"stale_0.5", "stale_1.0", "late_0.5", "late_1.0"}
     below = {f"{kind}_{n}" for kind in ("shrunk_x0.1", "shrunk_x0.001", "sign") for n in (0.1, 1.0)}
     below |= {"minus_0.05", "minus_0.5"}
     more = {Family.TIME: years, Family.NUMERIC: below}

@@ -198,7 +198,8 @@ select
     c, -- @accepted_values('DE', 'FR') {mostly: 0.8} @unique {where: "c <> 'DE'"}
     a -- @not_null {warn_if: "> 0", error_if: "> 3"} @mean between 1 and 9 {warn: "< 8", after: 2}
 from {{ source('raw', 't') }}
--- @row_count >= 5 {no_data: error, segments: false, tags: [volume]} @count_distinct(c) > 1 {scope: cumulative}
+-- @row_count >= 5 {no_data: error, segments: false, tags: [volume]}
+-- @count_distinct(c) > 1 {scope: cumulative}
 """
 
 

@@ -205,3 +205,23 @@ def test_findings_of_what_is_gone_are_resolved(
         assert ("resolved", 1) in events(server)[3:]
     for table in ("dq_models", "dq_checks", "dq_columns"):
         assert {r["model"] for r in project.rows(table) if r["valid_to"] is None} == {"n"}, table
+
+
+def test_what_explains_the_others_of_a_batch_comes_first(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "select * from values (date'2024-01-01', 9), (date'2024-01-01', 9) as t(day, x)"
+    more = rows.replace("2024-01-01", "2024-01-02").replace("9)", "1)", 1).replace("9)", "null)")
+    model = MODEL.replace("@not_null", "@mean > 5 @not_null")
+    project = routed(new_project(model, rows), "on_finding: [{webhook: HOOK}]")
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        project.run()
+        project.data(f"{rows} union all {more}")
+        project.run()
+    (sent,) = server.taken
+    assert [(f["label"], f["cause"]) for f in sent["findings"]] == [
+        ("not_null on x", ""),
+        ("mean > 5 on x", "not_null on x"),
+    ]
+    assert sent["title"].endswith("1 new finding and 1 that follows")

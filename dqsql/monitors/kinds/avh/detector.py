@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ from dqsql.monitors.kinds.avh.evidence import (
     distances,
 )
 from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
-from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message, moved
+from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message, moved, shifted
 from dqsql.monitors.programs import StoredProgram
 from dqsql.monitors.recompute import rests_on, shown_key
 
@@ -137,8 +138,9 @@ class AvhDetector:
         """The verdicts on one batch."""
         results = [result_of(m, batch, Status.ERROR, text) for m, text in self.broken]
         ready: list[Unit] = []
+        compared: dict[str, list[MetricValue]] = {}
         for unit in self.units:
-            self._measure_distances(unit, batch)
+            compared[unit.monitor.id] = self._compare(unit, batch, self.before(unit, batch))
             past = self.past(unit, batch)
             need = unit.settings.config.min_history
             where = unit.settings.exclude_where
@@ -151,7 +153,11 @@ class AvhDetector:
             else:
                 ready.append(unit)
         self.refresh(ready, batch)
-        results += [self._verdict(u, p, batch) for u, p in self.fit(ready, batch)]
+        for unit, program in self.fit(ready, batch):
+            verdict, further = self._evaluated(unit, program, batch)
+            compared[unit.monitor.id] = further or compared[unit.monitor.id]
+            results.append(self._verdict(unit, program, verdict, batch))
+        self.context.derived.extend(chain.from_iterable(compared.values()))
         return results
 
     def left_out(self, unit: Unit) -> Collection[str]:
@@ -239,17 +245,14 @@ class AvhDetector:
 
     # --- distances -----------------------------------------------------------------------------
 
-    def _measure_distances(self, unit: Unit, batch: str) -> None:
-        """Compare the batch with the accepted one before it; the values become metrics.
+    def _compare(self, unit: Unit, batch: str, before: Sequence[str]) -> list[MetricValue]:
+        """Compare the batch with the last of those `before`; the values become metrics.
 
         Where others were left out between, what the column usually moves from one batch to the
         next is taken off for each of them.
         """
-        if not self._compares(unit):
-            return
-        before = self.before(unit, batch)
-        if not before:
-            return
+        if not self._compares(unit) or not before:
+            return []
         found = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
         between = self.context.history.between(before[-1], batch)
         if between:
@@ -271,7 +274,7 @@ class AvhDetector:
             for name, number in found.items()
         ]
         self.context.history.add(values)
-        self.context.derived.extend(values)
+        return values
 
     def _distribution(
         self, unit: Unit, batch: str, variant: Variant | None = None
@@ -364,13 +367,35 @@ class AvhDetector:
 
     # --- verdicts ------------------------------------------------------------------------------
 
-    def _verdict(self, unit: Unit, program: Program, batch: str) -> Result:
+    def _evaluated(
+        self, unit: Unit, program: Program, batch: str
+    ) -> tuple[ProgramVerdict, list[MetricValue]]:
+        """A program on a batch, and its distances where the batch before is not what it is like.
+
+        What is far from that one alone, and is as usual beside the one before it, is no news: the
+        odd one is the batch before, whose own distance was within bounds.
+        """
+        history, series = self.context.history, self.series(unit, batch)
+
+        def verdict() -> ProgramVerdict:
+            new = {n: history.value(unit.keys[n], batch) for n in unit.names}
+            return evaluate(program, series, new)
+
+        found, before = verdict(), self.before(unit, batch)
+        broken = [c.clause.metric for c in found.clauses if c.status != "pass"]
+        if len(before) < 2 or not broken or not all(map(self._is_distance, broken)):
+            return found, []
+        values = self._compare(unit, batch, before[:-1])
+        again = verdict()
+        if again.status == "pass":
+            return again, values
+        self._compare(unit, batch, before)
+        return found, []
+
+    def _verdict(self, unit: Unit, program: Program, verdict: ProgramVerdict, batch: str) -> Result:
         self.store(unit, program, batch)
         history = self.context.history
         past = self.past(unit, batch)
-        series = self.series(unit, batch)
-        new = {n: history.value(unit.keys[n], batch) for n in unit.names}
-        verdict = evaluate(program, series, new)
         status = Status.PASS if verdict.status == "pass" else failed_status(unit.monitor.severity)
         if status is not Status.PASS and self.says_the_date(unit, verdict, batch):
             told = f"{unit.column} says the date of its batch, as before: it is not compared"
@@ -411,11 +436,13 @@ class AvhDetector:
         return about_values and says_the_date(self.context.history, unit.keys, batch, past)
 
     def _moved(self, unit: Unit, verdict: ProgramVerdict, batch: str) -> Sequence[str]:
-        """Which values are more or less frequent than before, where that is what is odd."""
-        is_told = verdict.status != "pass" and not unit.numeric
-        before = self.before(unit, batch) if is_told else []
+        """What is otherwise than before in values, where distances say that something is."""
+        before = self.before(unit, batch) if verdict.status != "pass" else []
         if not before or hides_values(self.context.plan.model, unit.column, unit.monitor.settings):
             return ()
+        if unit.numeric:
+            new = {n: self.context.history.value(unit.keys[n], batch) for n in unit.names}
+            return shifted(verdict, self.series(unit, batch), new)
         return moved(verdict, *(self._distribution(unit, b).texts for b in (before[-1], batch)))
 
     def store(self, unit: Unit, program: Program, batch: str) -> None:

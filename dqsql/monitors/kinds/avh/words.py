@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.bounds import EQUALITY_TOLERANCE
 from dqsql.decisions.drift import categorical_drift
 from dqsql.decisions.program import (
     COUNTED,
@@ -19,6 +23,7 @@ from dqsql.decisions.running_numbers import TextState, counted_on
 from dqsql.model.metric_traits import (
     CATEGORICAL_DISTANCES,
     COMPLETENESS_METRICS,
+    DISTANCE_METRICS,
     PATTERN_DISTANCES,
     metric_words,
 )
@@ -28,6 +33,9 @@ from dqsql.monitors.history import MetricKey
 from dqsql.monitors.recompute import shown_key
 
 _SHOWN_CLAUSES = 3
+# What says in numbers where a distribution moved, if by so many of its standard deviations.
+_PLACES = ("min", "p25", "median", "p75", "max")
+_FAR_OUT, _TINY = 3.0, 1e-300
 
 
 def message(
@@ -35,7 +43,8 @@ def message(
 ) -> str:
     """What a person reads first: which bounds were broken, and what was seen.
 
-    `shifts` are values that have become more or less frequent.
+    `shifts` say what moved, in values. They come first, and of the distances that follow from them
+    one is enough.
     """
     broken = [c for c in verdict.clauses if c.status != "pass"]
     if not program.clauses:
@@ -50,12 +59,15 @@ def message(
             " the others' metrics have no value, as in accepted batches before"
         )
     broken = _each_share_once(broken)
-    told = ", ".join(_short(c) for c in broken[:_SHOWN_CLAUSES])
-    more = len(broken) - _SHOWN_CLAUSES
+    shown = broken[:_SHOWN_CLAUSES]
+    if shifts:
+        distance = [c for c in shown if c.clause.metric in DISTANCE_METRICS]
+        shown = [c for c in shown if c not in distance[1:]]
+    more = len(broken) - len(shown)
     rest = f" and {more} more bound{'s' if more > 1 else ''} broken" if more > 0 else ""
     clause = broken[0].clause
     return (
-        f"{column} is unlike its history: {', '.join((told, *shifts))}{rest};"
+        f"{column} is unlike its history: {', '.join((*shifts, *map(_short, shown)))}{rest};"
         f" learned from {clause.first_batch} to {clause.last_batch}"
     )
 
@@ -72,6 +84,31 @@ def moved(verdict: ProgramVerdict, before: TextState, now: TextState) -> Sequenc
     if not broken.isdisjoint(PATTERN_DISTANCES) and not counted_on(before, now):
         return categorical_drift("js", before.patterns, now.patterns).shifts
     return ()
+
+
+def shifted(
+    verdict: ProgramVerdict, series: Mapping[str, FloatArray], new: Mapping[str, float]
+) -> Sequence[str]:
+    """Which of least value, quartiles and largest value is furthest out: `max 843 -> 20250`.
+
+    Nothing where no distance is beyond its bounds, or one of these is told as a bound.
+    """
+    broken = {c.clause.metric for c in verdict.clauses if c.status != "pass"}
+    if broken.isdisjoint(DISTANCE_METRICS) or not broken.isdisjoint(_PLACES):
+        return ()
+    best = _FAR_OUT
+    words: tuple[str, ...] = ()
+    for name in _PLACES:
+        past, now = series.get(name, np.zeros(0)), new.get(name, math.nan)
+        past = past[np.isfinite(past)]
+        if past.size < 2 or not math.isfinite(now):
+            continue
+        moved_by = abs(now - past[-1]) / max(
+            float(past.std()), EQUALITY_TOLERANCE * abs(now), _TINY
+        )
+        if moved_by > best:
+            best, words = moved_by, (f"{name} {past[-1]:.6g} -> {now:.6g}",)
+    return words
 
 
 def _each_share_once(broken: Sequence[ClauseVerdict]) -> list[ClauseVerdict]:
