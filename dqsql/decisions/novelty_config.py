@@ -115,6 +115,8 @@ def novelty_config(*positional: object, **named: object) -> NoveltyConfig:
 
 
 SMALLEST_RESOLUTION = 1e-9
+# So many steps say whether a metric always moves by the same.
+_FEWEST_STEPS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +134,13 @@ def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
     """Return per metric the size below which a miss says nothing, > 0.
 
     As for `@anomaly` (see `anomaly_bands.resolutions_of`): of a metric that hardly varies 1 % of
-    its level; for min, max, mean, median and stddev that hardly vary at least 1 % of the column's
-    range, where both min and max take part. The share of the most frequent value hangs on how many
+    its level; for min, max, mean, median and stddev that hardly vary, or move by one and the same
+    step, at least 1 % of the column's range, where both min and max take part. The share of the most frequent value hangs on how many
     rows the others have, and moves smoothly where a table grows: at least 1 % of its level.
     """
     floor, still = resolutions_of(np.ascontiguousarray(training.T))
+    if len(training) > _FEWEST_STEPS:
+        still |= resolutions_of(np.ascontiguousarray(np.diff(training, axis=0).T))[1]
     place = {(f.column, f.metric): i for i, f in enumerate(features)}
     for i, feature in enumerate(features):
         if feature.metric == "most_frequent_ratio":

@@ -227,6 +227,14 @@ def test_resolution_of_metrics_in_the_columns_unit() -> None:
     assert resolution(names, training).tolist() == pytest.approx([0.2, 0.2, 0.2, 0.01, 1e-9])
 
 
+def test_resolution_of_numbers_that_move_by_one_step() -> None:
+    """As the first and last number of a day: two less than foretold are no news."""
+    starts = 10_000.0 * np.arange(9)[:, None]
+    training = np.hstack([starts, starts + 999])
+    names = [Feature("id", m) for m in ("min", "max")]
+    assert resolution(names, training).tolist() == pytest.approx([9.99, 9.99])
+
+
 def test_short_histories_are_not_decided() -> None:
     found = decide_novelty(features(2), np.ones((7, 2)), [5.0, 5.0])
     assert found.status == "too_little_history"

@@ -145,7 +145,7 @@ class DriftDetector:
         parts += self._parts(unit, segment, past)
         if not now or not parts:
             who = f"{monitor.column} has no values"
-            what = f"{who} in {named}" if now else who
+            what = f"{who}, or had another type, in {named}" if now else who
             status = missing_status(monitor, self.place.plan.model.config.no_data)
             return result_of(monitor, batch, status, f"{what}: nothing to compare", segment)
         drift = drift_of(unit.call.measure, parts, now[0], told=not self._hides(unit))
