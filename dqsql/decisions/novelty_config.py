@@ -135,8 +135,9 @@ def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
 
     As for `@anomaly` (see `anomaly_bands.resolutions_of`): of a metric that hardly varies 1 % of
     its level; for min, max, mean, median and stddev that hardly vary, or move by one and the same
-    step, at least 1 % of the column's range, where both min and max take part. The share of the most frequent value hangs on how many
-    rows the others have, and moves smoothly where a table grows: at least 1 % of its level.
+    step, at least 1 % of the column's range, where both min and max take part. The share of the
+    most frequent value hangs on how many rows the others have, and moves smoothly where a table
+    grows: at least 1 % of its level.
     """
     floor, still = resolutions_of(np.ascontiguousarray(training.T))
     if len(training) > _FEWEST_STEPS:
