@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -391,6 +392,7 @@ _ISSUE_WORDS = {
 }
 
 
+@cache
 def issue_word(name: str) -> str:
     """Return in words what kind of issue a variant is of, `null_0.5` for example."""
     known = (words for start, words in _ISSUE_WORDS.items() if name.startswith(f"{start}_"))

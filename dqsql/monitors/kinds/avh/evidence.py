@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,7 @@ class IssueEvidence:
     clean: FloatArray
     variants: FloatArray
     version: int = ISSUES_VERSION
+    _stored: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
     def outdated(self) -> bool:
@@ -99,7 +100,7 @@ class IssueEvidence:
             if seen[kind] % 2 == number:
                 kept.append(place)
         issues = tuple(self.issues[place] for place in kept)
-        return replace(self, issues=issues, variants=self.variants[kept])
+        return replace(self, issues=issues, variants=self.variants[kept], _stored=None)
 
     def onto(self, metrics: Sequence[str], newest: FloatArray) -> FloatArray:
         """The wanted metrics of the variants of another batch, V x len(metrics).
@@ -128,8 +129,10 @@ class IssueEvidence:
                 out[:, place] = np.minimum(out[:, place], 1.0)
         return out
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Mapping[str, Any]:
         """A JSON-serialisable form; NaN is None."""
+        if self._stored is not None:
+            return self._stored
         return {
             "version": self.version,
             "batch": self.batch,
@@ -151,6 +154,7 @@ class IssueEvidence:
             _array(data["clean"]),
             np.array(variants) if variants else np.zeros((0, len(metrics))),
             data.get("version", 1),
+            data,
         )
 
 
