@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 from dqsql.compiler.comparisons import is_met
@@ -70,9 +69,6 @@ def measurement_of(plan: Plan, part: Feasible, rows: list[dict[str, Any]]) -> Me
     return Measurement(tuple(values), tuple(outcomes), sizes, states)
 
 
-_NUMBERS = (int, float, Decimal)
-
-
 def _holds(check: Check, part: Check | SecondThreshold, row: Mapping[str, Any]) -> bool | None:
     """What Spark says of a predicate; of plain comparisons, by numbers as they are stored.
 
@@ -80,12 +76,14 @@ def _holds(check: Check, part: Check | SecondThreshold, row: Mapping[str, Any]) 
     """
     found: bool | None = row[part.alias]
     values = {alias: row[alias] for alias in check.metrics}
-    numbers = {alias: float(v) for alias, v in values.items() if isinstance(v, _NUMBERS)}
-    if found is None or len(numbers) < len(values) or any(map(math.isnan, numbers.values())):
+    # Whole numbers and decimals are exact, and NaN is larger than any number, as in Spark.
+    if found is None or not all(
+        isinstance(v, float) and not math.isnan(v) for v in values.values()
+    ):
         return found
-    if all(stable(v) == v for v in values.values() if isinstance(v, float)):
+    if all(stable(v) == v for v in values.values()):
         return found
-    again = is_met(part.predicate, numbers, stable)
+    again = is_met(part.predicate, values, stable)
     return found if again is None else again
 
 

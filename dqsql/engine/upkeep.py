@@ -306,13 +306,17 @@ def _refuse_foreign(path: Path, own: Collection[str]) -> None:
     """Refuse to replace a file that holds more than an earlier export. Raises ConfigError."""
     import duckdb
 
-    if not path.exists():
+    if not path.exists() or not path.stat().st_size:
         return
     hint = "name a file of its own for the tables of dqsql"
     try:
         with duckdb.connect(str(path), read_only=True) as database:
             found = _names_in(database)
     except duckdb.Error as error:
+        if "lock" in str(error):
+            raise ConfigError(
+                f"{path} is in use by another program", hint="close it there, or name another file"
+            ) from error
         raise ConfigError(f"{path} is there, and is no DuckDB file", hint=hint) from error
     if foreign := sorted(n for n in found.difference(own) if not n.startswith("dq_")):
         raise ConfigError(f"{path} has what dqsql did not write: {first_of(foreign, 3)}", hint=hint)

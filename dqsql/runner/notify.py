@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
@@ -135,7 +135,7 @@ def tell(
             for r in due
             if (e := event(r, route))
         )
-        wanted = tuple(n for n in notices if route.wants(n))
+        wanted = _with_roots(tuple(n for n in notices if route.wants(n)))
         missing = _unset(route)
         if missing and (wanted or dry_run):
             # Who is told elsewhere is not told again in each run until somebody sets it.
@@ -159,6 +159,14 @@ def tell(
         changed = {row["model"] for row in due}
         store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
     return Notified(tuple(sent), tuple(problems))
+
+
+def _with_roots(notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
+    """The notices of one message; what follows from a finding that is not in it stands alone."""
+    told = {(n.model, n.last_batch, n.label) for n in notices if n.event == "opened"}
+    return tuple(
+        n if (n.model, n.last_batch, n.cause) in told else replace(n, cause="") for n in notices
+    )
 
 
 def _groups(store: Store, model: str, batch: str) -> tuple[BatchFinding, ...]:

@@ -2,7 +2,7 @@
 select
     concat(
         m.model, '.', coalesce(m.column_name, ''), '.', m.metric, '(', coalesce(m.parameters, ''), ').',
-        m.scope, '.', m.batch, coalesce(concat('/', m.segment), '')
+        m.scope, '.', m.batch, case when m.segment is null then '' else concat('/', m.segment) end
     ) as id,
     m.model as full_table_name,
     m.column_name,

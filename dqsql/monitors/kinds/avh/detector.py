@@ -373,7 +373,7 @@ class AvhDetector:
         """A program on a batch, and its distances where the batch before is not what it is like.
 
         What is far from that one alone, and is as usual beside the one before it, is no news: the
-        odd one is the batch before, whose own distance was within bounds.
+        odd one is the batch before, which was further from its own than any, within bounds.
         """
         history, series = self.context.history, self.series(unit, batch)
 
@@ -383,7 +383,10 @@ class AvhDetector:
 
         found, before = verdict(), self.before(unit, batch)
         broken = [c.clause.metric for c in found.clauses if c.status != "pass"]
-        if len(before) < 2 or not broken or not all(map(self._is_distance, broken)):
+        if not broken or not all(map(self._is_distance, broken)):
+            return found, []
+        own = [history.series(unit.keys[name], before) for name in broken]
+        if len(before) < 2 or not any(s[-1] > np.nanmax(s[:-1], initial=0.0) for s in own):
             return found, []
         values = self._compare(unit, batch, before[:-1])
         again = verdict()
