@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import eq, ge, gt, le, lt
+from operator import eq, ge, gt, le, lt, ne
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -29,6 +29,7 @@ _COMPARE: Mapping[type[exp.Expr], Callable[[float, float], bool]] = {
     exp.LT: lt,
     exp.LTE: le,
     exp.EQ: eq,
+    exp.NEQ: ne,
 }
 # What holds exactly where a comparison does not.
 OPPOSITE: Mapping[type[exp.Expr], type[exp.Binary]] = {
@@ -104,7 +105,7 @@ def bounds_of(predicate: exp.Expr) -> Bounds | None:
         return None
     compared = [(kind, number(limit)) for kind, _, limit in _comparisons(predicate) or ()]
     limits = [(kind, limit) for kind, limit in compared if limit is not None]
-    if not limits or len(limits) < len(compared):
+    if not limits or len(limits) < len(compared) or any(kind is exp.NEQ for kind, _ in limits):
         return None
     lows = [limit for kind, limit in limits if kind not in (exp.LT, exp.LTE)]
     highs = [limit for kind, limit in limits if kind not in (exp.GT, exp.GTE)]

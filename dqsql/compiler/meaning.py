@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -198,7 +198,7 @@ def _with_own_states(plan: Plan) -> Plan:
     metrics = []
     for metric in plan.metrics:
         names = {}
-        if metric.scope is Scope.CUMULATIVE and len(metric.states) > 1:
+        if metric.scope is Scope.CUMULATIVE and _may_part([by_name[n] for n in metric.states]):
             suffix = _hash(sorted(metric.states))
             names = {name: f"{name}_{suffix}" for name in metric.states}
             own.update((names[n], _copy(by_name[n], names, suffix)) for n in names)
@@ -210,6 +210,13 @@ def _with_own_states(plan: Plan) -> Plan:
     replaced = {name for metric in plan.metrics for name in metric.states} - read
     kept = (state for state in plan.states if state.name not in replaced)
     return replace(plan, states=(*kept, *own.values()), metrics=tuple(metrics))
+
+
+def _may_part(states: Sequence[StateColumn]) -> bool:
+    """Whether some of the states of a metric may be kept of more batches than others."""
+    tables = [s.frequency for s in states]
+    # Those over one table of counts begin with it.
+    return len(states) > 1 and (tables[0] is None or any(t != tables[0] for t in tables))
 
 
 def _copy(state: StateColumn, names: Mapping[str, str], suffix: str) -> StateColumn:
@@ -261,14 +268,16 @@ class _Definitions:
         query = parse_statement(model.sql)
         found: dict[str, dict[str, set[str]]] = {}
         for select in query.find_all(exp.Select) if query is not None else ():
-            joined = bool(select.args.get("joins"))
+            relations = _relations(select)
             for projection in select.expressions:
                 name = projection.alias_or_name.lower()
                 handed_on = isinstance(projection, exp.Column)
                 # A name that is only handed on says nothing but which relation it is from.
-                if name not in ("", "*") and (not handed_on or (joined and projection.table)):
+                relation = relations.get(projection.table.lower()) if handed_on else None
+                if name not in ("", "*") and (not handed_on or relation is not None):
                     names = {c.name.lower() for c in projection.find_all(exp.Column)}
                     text = projection.sql(dialect="spark", comments=False)
+                    text = text if relation is None else f"{relation}.{name}"
                     found.setdefault(name, {})[text] = names
         return cls(found)
 
@@ -283,6 +292,19 @@ class _Definitions:
             texts.update(text for each in found for text in each)
             todo = {n for each in found for names in each.values() for n in names} - seen
         return sorted(texts)
+
+
+def _relations(select: exp.Select) -> dict[str, str]:
+    """What is joined, by the names that columns are qualified with; nothing without a join."""
+    joins = select.args.get("joins") or []
+    first = select.args.get("from_") or select.args.get("from")
+    sources = [s.this for s in (first, *joins) if s is not None] if joins else []
+    found = {}
+    for source in sources:
+        bare = source.copy()
+        bare.set("alias", None)
+        found[source.alias_or_name.lower()] = bare.sql(dialect="spark", comments=False)
+    return found
 
 
 def _hash(content: Any) -> str:

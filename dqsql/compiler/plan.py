@@ -228,7 +228,7 @@ class _ModelCompiler:
         no_data = annotation.settings.no_data or self.model.config.no_data
         about = annotation.column or _shared_column(metrics)
         declared = self._declared(annotation, about)
-        declared["column"] = about or self._only_column(metrics, annotation.settings.where)
+        declared["column"] = about or self._only_column(metrics, annotation)
         return Check(
             **declared,
             alias=alias,
@@ -241,13 +241,20 @@ class _ModelCompiler:
             rows=rows,
         )
 
-    def _only_column(self, metrics: Sequence[Metric], where: str | None) -> str | None:
+    def _only_column(self, metrics: Sequence[Metric], annotation: Annotation) -> str | None:
         """The column of a condition such as `satisfies(price > 0)`; None where it has several."""
         states = (s for m in metrics for s in self.states.named(m.states))
-        read = {c.parts[0].name for s in states for p in s.over_rows for c in row_columns(p)}
-        if where is not None:
-            read -= {c.parts[0].name for c in parse_expression(where).find_all(exp.Column)}
-        return read.pop() if len(read) == 1 else None
+        read = {
+            c.parts[0].name.lower() for s in states for p in s.over_rows for c in row_columns(p)
+        }
+        # Not those of `where`.
+        said = parse_expression(annotation.expression).find_all(exp.Column)
+        named = {c.parts[0].name.lower(): c.parts[0].name for c in said}
+        about = read.intersection(named)
+        if len(about) != 1:
+            return None
+        name = about.pop()
+        return next((c for c in self._columns or () if c.lower() == name), named[name])
 
     def _metric(self, use: MetricUse, annotation: Annotation) -> Metric:
         scope = annotation.settings.scope

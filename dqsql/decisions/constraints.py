@@ -103,8 +103,9 @@ def unevaluated(
     by_id = {c.id: c for c in plan.checks}
     refused = ((by_id[check], error) for check, error in errors.items())
     broken = [*((c, _about_texts(c, error, types)) for c, error in refused), *plan.refused]
+    told = any(c.name == CONTRACT_TAG for c in plan.declared)
     return (
-        replace(error_result(check, error, batch), **_gone(check, types))
+        replace(error_result(check, error, batch), **(_gone(check, types) if told else {}))
         for check, error in broken
         for batch in batches
     )

@@ -77,11 +77,8 @@ def _holds(check: Check, part: Check | SecondThreshold, row: Mapping[str, Any]) 
     found: bool | None = row[part.alias]
     values = {alias: row[alias] for alias in check.metrics}
     # Whole numbers and decimals are exact, and NaN is larger than any number, as in Spark.
-    if found is None or not all(
-        isinstance(v, float) and not math.isnan(v) for v in values.values()
-    ):
-        return found
-    if all(stable(v) == v for v in values.values()):
+    are_floats = all(isinstance(v, float) and not math.isnan(v) for v in values.values())
+    if found is None or not are_floats or all(stable(v) == v for v in values.values()):
         return found
     again = is_met(part.predicate, values, stable)
     return found if again is None else again

@@ -122,6 +122,7 @@ class ModelRun:
     _columns: dict[str, str] = field(default_factory=dict)
     _before: BeforeScan | None = None
     _meaning: Meaning = field(default_factory=Meaning)
+    _to_come: frozenset[str] = frozenset()
     _streaks: Streaks = field(default_factory=lambda: Streaks({}, ()))
 
     def __post_init__(self) -> None:
@@ -152,6 +153,7 @@ class ModelRun:
         owed = [b for b in choice.owed if b not in self._reviewed]
         uncomputed = UncomputedChecks.of(plan, self.store, owed)
         store = self._write if owed else self.journal.add
+        self._to_come = frozenset((*owed, *(() if tested is None else tested.batches)))
 
         def again(part: tuple[str, ...]) -> ModelResult:
             self.plan, self._before = plan, None
@@ -259,7 +261,8 @@ class ModelRun:
         notes = (*tested.choice.notes, *meaning_notes(self._meaning, tested.before, tested.batches))
         notes += (*retired_note(model, self.retired, tested.before, self._meaning), *found.notes)
         if found.cumulative is not None:
-            there = {b: r for b, r in tested.before.items() if b not in tested.choice.lost}
+            measured_now = self._to_come.union(tested.choice.lost)
+            there = {b: r for b, r in tested.before.items() if b not in measured_now}
             notes += outdated_note(there, sound, tested.batches)
         notes += miscounted_note(model.name, self.store, self.ledger, results)
         if self.plan.monitors:

@@ -312,6 +312,8 @@ def test_a_macro_may_read_variables_and_have_capitals(compile_model: CompileMode
         ("@in_range(x, 0, 1)", "x"),
         ("@satisfies(x > 0) {where: \"s = 'a'\"}", "x"),
         ("@satisfies(x > y)", None),
+        ('@satisfies(x > y) {where: "y > 0"}', None),
+        ("@satisfies(X > 0)", "x"),
         ("@row_count > 0", None),
         ("@mean(x) > 0", "x"),
     ],

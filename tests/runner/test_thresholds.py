@@ -269,6 +269,8 @@ def test_a_share_that_is_met_exactly_passes(spark: SparkSession) -> None:
         ("@expect(sum(x) = sum(y))", Status.PASS),
         ("@expect(sum(y) <= sum(x) and sum(x) < 2)", Status.PASS),
         ("@expect(sum(y) > sum(x))", Status.FAIL),
+        ("@expect(sum(x) <> sum(y))", Status.FAIL),
+        ("@expect(max(n) = 9007199254740992 and sum(x) > 0)", Status.FAIL),
         # Whole numbers and decimals are exact.
         ("@max(n) = 9007199254740993", Status.PASS),
         ("@max(n) = 9007199254740992", Status.FAIL),

@@ -130,6 +130,10 @@ def test_the_other_side_of_a_join(begun: Project) -> None:
     path = begun.root / "checks/m.sql"
     path.write_text(f"{head}select a.day, a.x, a.y from {joined}\n{CHECKS}")
     begun.run(*DAYS[:2])
+    # Another name for the relation changes nothing.
+    renamed = joined.replace(" as a ", " as c ").replace("a.y", "c.y")
+    path.write_text(f"{head}select c.day, c.x, c.y from {renamed}\n{CHECKS}")
+    assert not third(begun).notes
     path.write_text(f"{head}select a.day, b.x, a.y from {joined}\n{CHECKS}")
     found = third(begun)
     assert any("the SELECT computes x by another expression" in n for n in found.notes)

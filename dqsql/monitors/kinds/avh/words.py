@@ -106,8 +106,9 @@ def shifted(
         moved_by = abs(now - past[-1]) / max(
             float(past.std()), EQUALITY_TOLERANCE * abs(now), _TINY
         )
-        if moved_by > best:
-            best, words = moved_by, (f"{name} {past[-1]:.6g} -> {now:.6g}",)
+        before, after = f"{past[-1]:.6g}", f"{now:.6g}"
+        if moved_by > best and before != after:
+            best, words = moved_by, (f"{name} {before} -> {after}",)
     return words
 
 
