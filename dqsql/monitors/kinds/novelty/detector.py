@@ -14,6 +14,7 @@ from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from dqsql.decisions.repeats import Repeat, repeated
+from dqsql.decisions.running_on import moved_on
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.batches import wall_time_of
 from dqsql.model.metric_traits import DAY_METRICS
@@ -42,6 +43,8 @@ _SHOWN_CONTRIBUTIONS = 10
 _NOT_OF_VALUES = frozenset(
     {"completeness", "approx_count_distinct", "most_frequent_ratio", "most_frequent_share"}
 )
+# What says where the numbers of a column are.
+_PLACES = frozenset({"min", "max", "mean", "median"})
 # Of the rate, for batches that are delivered again.
 _FOR_REPEATS = 0.1
 # Settings that are not the detector's: what is measured, and of which batches.
@@ -243,14 +246,37 @@ class NoveltyDetector:
     ) -> tuple[NoveltyDecision, Sequence[str]]:
         """The decision on a batch, and the columns whose values it leaves out.
 
-        These say the date of their batch, which is no news when it moves on.
+        These say the date of their batch, which is no news when it moves on, or have moved on from
+        a batch that was odd, which was told then.
         """
         decision = self.decision(unit, steps, self.matrix(unit, steps, past), batch)
-        labels = self._date_labels(unit, batch, past) if decision.status == "anomalous" else ()
+        labels: list[str] = []
+        if decision.status == "anomalous":
+            labels = [
+                *self._date_labels(unit, batch, past),
+                *self._running(unit, steps, past, batch),
+            ]
         if not labels:
             return decision, ()
         less = replace(unit, keys=without_values(unit.keys, labels))
         return self.decision(less, steps, self.matrix(less, steps, past), batch), labels
+
+    def _running(
+        self, unit: VectorUnit, steps: Sequence[str], past: Sequence[str], batch: str
+    ) -> list[str]:
+        """The columns of numbers that grow, and did as usual since the batch before was odd."""
+        if steps[-1] == past[-1]:
+            return []
+        places: dict[str, list[MetricKey]] = {}
+        for feature, key in unit.keys.items():
+            if feature.column is not None and feature.metric in _PLACES:
+                places.setdefault(feature.column, []).append(key)
+        history = self.context.history
+        return [
+            column
+            for column, keys in places.items()
+            if moved_on(history.matrix(keys, past), *history.matrix(keys, (steps[-1], batch)))
+        ]
 
     def _date_labels(self, unit: VectorUnit, batch: str, past: Sequence[str]) -> Sequence[str]:
         """The columns that say the date of their batch."""

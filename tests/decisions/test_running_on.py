@@ -1,0 +1,26 @@
+"""Numbers that only ever grow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dqsql.decisions.running_on import moved_on
+
+PAST = np.cumsum(np.random.default_rng(1).uniform(90, 110, (20, 1)), axis=0)
+
+
+@pytest.mark.parametrize(("step", "usual"), [(100, True), (20, False), (400, False), (-1, False)])
+def test_a_usual_step_from_wherever_the_batch_before_was(step: float, usual: bool) -> None:
+    before = PAST[-1] + 5_000
+    assert moved_on(PAST, before, before + step) is usual
+
+
+def test_what_does_not_always_grow_does_not_run() -> None:
+    falling = PAST.copy()
+    falling[10] = 0
+    assert not moved_on(falling, PAST[-1], PAST[-1] + 100)
+    assert not moved_on(PAST[:3], PAST[-1], PAST[-1] + 100)
+    missing = PAST.copy()
+    missing[4] = np.nan
+    assert not moved_on(missing, PAST[-1], PAST[-1] + 100)
