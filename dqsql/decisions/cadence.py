@@ -8,6 +8,7 @@ often an expected one was missing before.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,11 @@ _REGULAR = 0.5
 _SAME_DAY = dt.timedelta(days=3)
 # What is believed before anything was seen: one in eleven is missing, with the weight of 1.1.
 _PRIOR_MISSING, _PRIOR = 0.1, 1.1
+
+
+def history_for(fpr: float) -> int:
+    """How many expected batches, of which none is missing, make one gap as rare as a rate."""
+    return math.ceil(_PRIOR_MISSING / fpr)
 
 
 class CadenceError(ValueError):

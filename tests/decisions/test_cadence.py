@@ -14,6 +14,7 @@ import pytest
 from dqsql.decisions.cadence import (
     CadenceError,
     gap_before,
+    history_for,
     lateness,
     learn_cadence,
     live_delays,
@@ -202,3 +203,11 @@ def test_what_comes_a_little_later_is_not_missing(word: str, times: list[dt.date
     rhythm = read_cadence(word)
     assert [rhythm.between(a, b) for a, b in pairwise(times)] == [[]] * (len(times) - 1)
     assert len(rhythm.between(times[0], rhythm.after(rhythm.after(times[0])))) == 1
+
+
+@pytest.mark.parametrize("fpr", [0.05, 0.01, 0.000496, 0.0001])
+def test_so_long_a_history_tells_of_one_gap(fpr: float) -> None:
+    hours = history_for(fpr) + 1
+    past = [dt.datetime(2024, 1, 1) + dt.timedelta(hours=n) for n in range(max(hours, 200))]
+    found = gap_before(past, past[-1] + dt.timedelta(hours=2), fpr)
+    assert found is not None and found.alarm

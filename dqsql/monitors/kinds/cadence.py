@@ -64,9 +64,9 @@ class CadenceDetector(MonitorByMonitor):
             text = f"batches are not named by a time: {batch!r}"
             return result_of(monitor, batch, Status.SKIPPED, text)
         known = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
-        known = known[-_WINDOW:]
         zones = cadence.zones_in(self.context.plan.model.sql)
         rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor), zones=zones)
+        known = known[-_window(rules.fpr) :]
         found = _SeenTimes(rules, _times(known), start, self._delays(rules, batch, known, start))
         decided = found.decided(plain_time(self.context.now))
         details = {
@@ -250,6 +250,11 @@ def rules_of(monitor: Monitor) -> _Rules:
             hint = "@cadence('daily') {grace: '2 hours'}"
             raise AnnotationError(message, span=monitor.span, hint=hint) from error
     return _Rules(text, given.get("fpr"), given.get("min_history", 7), grace)
+
+
+def _window(fpr: float | None) -> int:
+    """How many batches say how often one is missing: enough that one gap can be so rare."""
+    return max(_WINDOW, cadence.history_for(fpr)) if fpr else _WINDOW
 
 
 def _delays_of(

@@ -246,8 +246,8 @@ class NoveltyDetector:
     ) -> tuple[NoveltyDecision, Sequence[str]]:
         """The decision on a batch, and the columns whose values it leaves out.
 
-        These say the date of their batch, which is no news when it moves on, or have moved on from
-        a batch that was odd, which was told then.
+        These say the date of their batch, which is no news when it moves on, or only ever grow, and
+        did so by a usual step.
         """
         decision = self.decision(unit, steps, self.matrix(unit, steps, past), batch)
         labels: list[str] = []
@@ -264,9 +264,7 @@ class NoveltyDetector:
     def _running(
         self, unit: VectorUnit, steps: Sequence[str], past: Sequence[str], batch: str
     ) -> list[str]:
-        """The columns of numbers that grow, and did as usual since the batch before was odd."""
-        if steps[-1] == past[-1]:
-            return []
+        """The columns of numbers that always grow, and did as usual since the batch before."""
         places: dict[str, list[MetricKey]] = {}
         for feature, key in unit.keys.items():
             if feature.column is not None and feature.metric in _PLACES:
