@@ -15,16 +15,17 @@ _FEWEST = 5
 _SLACK = 1.5
 
 
-def moved_on(past: FloatArray, before: FloatArray, now: FloatArray) -> bool:
-    """Whether numbers that have grown with every batch grew by a usual step since the one before.
+def moved_on(past: FloatArray, before: FloatArray, now: FloatArray, count: int = 1) -> bool:
+    """Whether numbers that have grown with every batch grew by usual steps since one before.
 
     Args:
         past: K x F values of batches, oldest first, of which each F grows.
-        before: F values of the batch just before, which may be none of these.
-        now: F values.
+        before: F values of a batch after these, or of the last of them.
+        now: F values of a batch after that.
+        count: how many steps lie between these two.
     """
     steps = np.diff(past, axis=0)
     if len(steps) < _FEWEST or not (steps > 0).all():
         return False
-    step = now - before
+    step = (now - before) / count
     return bool(((step > steps.min(axis=0) / _SLACK) & (step < steps.max(axis=0) * _SLACK)).all())

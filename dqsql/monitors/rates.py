@@ -68,11 +68,14 @@ class ProjectRates:
         budget: of false alarms, None where the project has none.
         deciding: by model, how many monitors of columns and of the whole model decide.
         ledgers: the batches that each model had.
+        by_run: the models whose batches are runs, of which a day counts as one at most: who sets
+            up a project runs it again and again.
     """
 
     budget: Budget | None = None
     deciding: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     ledgers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    by_run: frozenset[str] = frozenset()
 
     def rates(self, model: str | None = None, batches: Collection[str] = ()) -> Rates:
         """The rates, where a model has further batches: a first run decides as daily ones do."""
@@ -84,6 +87,7 @@ class ProjectRates:
         for name, (on_columns, on_models) in self.deciding.items():
             known = self.ledgers.get(name, ())
             often = cadence({*known, *batches} if name == model else known)
+            often = min(often, 1.0) if name in self.by_run else often
             columns, models = columns + often * on_columns, models + often * on_models
         if not columns + models:
             return DEFAULT_RATES
@@ -99,8 +103,11 @@ def project_rates(project: Project, plans: Iterable[Plan], ledgers: Ledgers) -> 
     budget = read_budget(project)
     if budget is None:
         return ProjectRates()
-    deciding = {plan.model.name: _deciding(plan) for plan in _all_plans(project, plans)}
-    return ProjectRates(budget, deciding, {name: tuple(ledgers.get(name, ())) for name in deciding})
+    every = _all_plans(project, plans)
+    deciding = {plan.model.name: _deciding(plan) for plan in every}
+    known = {name: tuple(ledgers.get(name, ())) for name in deciding}
+    by_run = frozenset(p.model.name for p in every if p.model.config.batch_by is None)
+    return ProjectRates(budget, deciding, known, by_run)
 
 
 def cadence(ledger: Iterable[str]) -> float:

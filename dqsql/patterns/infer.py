@@ -394,7 +394,7 @@ def _narrowed(token: Token, texts: Sequence[str], *, first: bool) -> Token:
     if token.kind in _LETTERS and first and len(set(texts)) == 1:
         return token if texts[0][:3].lower() in _CALENDAR else Token("const", texts[0])
     lengths = {len(t) for t in texts}
-    padded = any(t.startswith("0") for t in texts)
+    padded = any(t.startswith("0") and len(t) > 1 for t in texts)
     if token.kind == "digit" and token.unbounded and padded and len(lengths) == 1:
         return Token("digit", count=lengths.pop())
     return token

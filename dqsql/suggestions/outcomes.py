@@ -173,8 +173,10 @@ def _bounds(
 def _why(outcome: Outcome) -> str:
     if outcome.coverage is not None and outcome.coverage < 1:
         return f"it holds for {_share(outcome.coverage)} of the held-out rows only"
-    if not any(outcome.holds):
+    if all(h is None for h in outcome.holds):
         return "there was nothing to measure"
+    if outcome.batches == 1:
+        return "it failed on the whole relation"
     return f"it failed on {outcome.failed:,} of {_batches(outcome.batches)}"
 
 

@@ -8,6 +8,7 @@ HasMin/Max/Mean/StandardDeviation, HasMin/MaxLength, UniqueIfApproximatelyUnique
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile
@@ -39,6 +40,10 @@ _MAX_CATEGORIES = 30
 _MAX_LIST = 500
 # Whole numbers are categories only when there are very few of them.
 _MAX_CODES = 10
+# As people write days and months: 31.01.2024, 1/31/24, 20240131, 2024-01.
+_DATE = re.compile(
+    r"\d{1,4}([./-])\d{1,2}\1\d{1,4}|(19|20)\d\d[./-]?(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])?"
+)
 # Rows for each category, on average, before the list is thought to be complete.
 _ROWS_PER_CATEGORY = 10
 # A share of rows that the most frequent values must cover (Deequ: 0.9).
@@ -236,7 +241,7 @@ def _categories(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Sug
     values = column.distribution
     if values is None or column.kind not in (Kind.TEXT, Kind.INTEGER) or column.count < MIN_ROWS:
         return
-    if column.detected == "timestamp":
+    if column.detected == "timestamp" or all(_DATE.fullmatch(v) for v in values.values):
         # Tomorrow there is a further one.
         return
     number = len(values.values)

@@ -340,14 +340,17 @@ def _own(manifest: Manifest) -> Iterator[Node]:
 
 
 def _changed_models(manifest: Manifest, root: Path) -> Iterator[str]:
-    for node in _own(manifest):
+    own_tests = (t for t in manifest.tests.values() if t.package == manifest.project)
+    for node in (*_own(manifest), *own_tests):
         known = _mapping(node.data, "checksum")
         if node.resource_type == "seed" or known.get("name") != "sha256":
             continue
         file = root / node.path
         if not file.is_file():
             yield f"{node.path} is gone"
-        elif node.resource_type == "model" and not _is_as(file, str(known.get("checksum"))):
+        elif node.resource_type in ("model", "test") and not _is_as(
+            file, str(known.get("checksum"))
+        ):
             yield f"{node.path} has changed"
 
 

@@ -34,7 +34,7 @@ _END = re.compile(r"(\{%[-+]?\s*)endtest(\s*[-+]?%\})")
 # Functions that make several rows of one.
 _GENERATORS = frozenset(
     f"{name}{outer}" for name in ("explode", "posexplode", "inline") for outer in ("", "_outer")
-) | {"stack", "json_tuple"}
+) | {"stack", "json_tuple", "window", "session_window"}
 _OPEN = TokenType.L_PAREN
 _OTHER_GROUPS = re.compile(r"(?:all|rollup|cube|grouping)\b", re.IGNORECASE)
 _SEVERAL = re.compile(r"count\s*\(\s*[*1]\s*\)\s*(?:>\s*1|>=\s*2)", re.IGNORECASE)

@@ -61,6 +61,9 @@ _FAIL_CALCS = {
 }
 
 
+_VAR = re.compile(r"\bvar\s*\(")
+
+
 @dataclass(frozen=True)
 class AdoptedTest:
     """A test of dbt as one annotation, or two where warnings and errors have other thresholds.
@@ -89,6 +92,7 @@ class Adopter:
     def adopt(self, test: Node) -> AdoptedTest:
         """The test as annotations. Raises Unadoptable with the reason."""
         metadata = test.data.get("test_metadata")
+        self._refuse_other_vars(test, metadata)
         if not isinstance(metadata, dict):
             return self._singular(test)
         namespace, name = metadata.get("namespace"), str(metadata.get("name"))
@@ -133,6 +137,12 @@ class Adopter:
             raise Unadoptable(f"it is a singular test: {reason}") from reason
         self._refuse_fail_calc(test, None, "")
         return self._adopted(test, attached, failing, {}, failing.where, str(test.data["name"]))
+
+    def _refuse_other_vars(self, test: Node, metadata: object) -> None:
+        """Variables have other values in a test of a package than in the project's own."""
+        said = f"{test.data.get('raw_code')} {metadata} {test.config}"
+        if test.package != self.manifest.project and _VAR.search(said):
+            raise Unadoptable(f"it reads variables of the package {test.package}")
 
     def _context(self) -> dict[str, object]:
         """What the query of a test sees beside variables and the target."""

@@ -13,6 +13,7 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import at_least
+from dqsql.model.wording import plural
 from dqsql.monitors import recompute
 from dqsql.monitors.context import (
     MonitorByMonitor,
@@ -54,8 +55,9 @@ class UniqueDetector(MonitorByMonitor):
             if len(recent) >= need:
                 was_key, known = True, recent
         broken = was_key and now > 0
+        rows = plural(int(now), "row repeats", "rows repeat") if broken else ""
         message = (
-            f"{now:,.0f} rows repeat a value of {monitor.column}, which was unique in all of"
+            f"{rows} a value of {monitor.column}, which was unique in all of"
             f" {len(known):,} batches before"
         )
         status = failed_status(monitor.severity) if broken else Status.PASS

@@ -254,27 +254,29 @@ class NoveltyDetector:
         if decision.status == "anomalous":
             labels = [
                 *self._date_labels(unit, batch, past),
-                *self._running(unit, steps, past, batch),
+                *self._running(unit, past, batch),
             ]
         if not labels:
             return decision, ()
         less = replace(unit, keys=without_values(unit.keys, labels))
         return self.decision(less, steps, self.matrix(less, steps, past), batch), labels
 
-    def _running(
-        self, unit: VectorUnit, steps: Sequence[str], past: Sequence[str], batch: str
-    ) -> list[str]:
+    def _running(self, unit: VectorUnit, past: Sequence[str], batch: str) -> list[str]:
         """The columns of numbers that always grow, and did as usual since the batch before."""
         places: dict[str, list[MetricKey]] = {}
         for feature, key in unit.keys.items():
             if feature.column is not None and feature.metric in _PLACES:
                 places.setdefault(feature.column, []).append(key)
         history = self.context.history
-        return [
-            column
-            for column, keys in places.items()
-            if moved_on(history.matrix(keys, past), *history.matrix(keys, (steps[-1], batch)))
-        ]
+        # Accepted ones are known in every run, whatever was found in them.
+        last = history.before(batch)[-1]
+        count = history.between(last, batch) + 1
+        found = []
+        for column, keys in places.items():
+            before, now = history.matrix(keys, (last, batch))
+            if moved_on(history.matrix(keys, past), before, now, count):
+                found.append(column)
+        return found
 
     def _date_labels(self, unit: VectorUnit, batch: str, past: Sequence[str]) -> Sequence[str]:
         """The columns that say the date of their batch."""

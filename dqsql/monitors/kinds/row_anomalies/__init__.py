@@ -48,6 +48,7 @@ from dqsql.monitors.kinds.row_anomalies.settings import (
     learned_from,
     row_settings,
 )
+from dqsql.monitors.rates import cadence
 from dqsql.monitors.recompute import (
     NOT_DECIDED,
     Compared,
@@ -134,8 +135,9 @@ class RowAnomalyDetector:
 
     def __post_init__(self) -> None:
         defaults = self.context.defaults(NAME)
+        per_day = round(cadence(self.context.history.known))
         for monitor in self.context.plan.monitors_of(NAME):
-            settings = row_settings(monitor, defaults)
+            settings = row_settings(monitor, defaults, per_day)
             self.units.append(_Unit(monitor, settings, self._rows.columns(settings)))
 
     @property
