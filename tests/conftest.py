@@ -181,7 +181,14 @@ def make_project(tmp_path: Path) -> MakeProject:
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the dbt project of the tests as dbt left it."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("DBT_PROFILES_DIR", "DQSQL_PROFILES_DIR", "DBT_TARGET_PATH", "GITHUB_WORKSPACE"):
+    for name in (
+        "DBT_PROFILES_DIR",
+        "DQSQL_PROFILES_DIR",
+        "DBT_TARGET_PATH",
+        "DBT_TARGET",
+        "DBT_PROFILE",
+        "GITHUB_WORKSPACE",
+    ):
         monkeypatch.delenv(name, raising=False)
     root = tmp_path / "shop"
     shutil.copytree(DBT / "project", root)

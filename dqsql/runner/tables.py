@@ -47,6 +47,13 @@ def compile_tables(
     columns |= dict.fromkeys(broken, ())
     if not columns:
         raise UsageError(f"no table is called {', '.join(names)}", hint="name a schema: 'sales.*'")
+    files = {s.full_name for s in project.sources if s.path is not None}
+    for name in columns:
+        if name in files or "/" in name:
+            raise UsageError(
+                f"{name} is of files, and --auto is about tables of the catalog",
+                hint="a model with config(monitors = 'auto') watches a source",
+            )
     taken = {m.name.lower() for m in project.models}
     models = [
         _model(name, own, batch_by or _day_of(spark, name))

@@ -136,3 +136,15 @@ def test_a_stale_manifest_is_said(shop: Path) -> None:
     # Annotations are those of the file as it is now.
     found = [a.expression for a in models(project)["orders"].annotations]
     assert "row_count > 1" in found
+
+
+def test_the_target_of_the_environment_is_that_of_dbt(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBT_TARGET", "nowhere")
+    with pytest.raises(DqsqlError, match="has no target 'nowhere'"):
+        load_project(shop)
+    monkeypatch.delenv("DBT_TARGET")
+    monkeypatch.setenv("DBT_PROFILE", "nobody")
+    with pytest.raises(DqsqlError, match="no profile 'nobody'"):
+        load_project(shop)
