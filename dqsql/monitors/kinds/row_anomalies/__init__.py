@@ -67,6 +67,8 @@ _SHARE = "row_anomaly_share"
 _SHOWN_ROWS, _SHOWN_COLUMNS = 100, 5
 # Fewer rows are no picture of what is usual.
 _FEWEST_ROWS = 100
+# Days are learned from as a whole where no more batches than these make one.
+_MOST_A_DAY = 24
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class RowAnomalyDetector:
 
     def __post_init__(self) -> None:
         defaults = self.context.defaults(NAME)
-        per_day = round(cadence(self.context.history.known))
+        per_day = min(round(cadence(self.context.history.known)), _MOST_A_DAY)
         for monitor in self.context.plan.monitors_of(NAME):
             settings = row_settings(monitor, defaults, per_day)
             self.units.append(_Unit(monitor, settings, self._rows.columns(settings)))
