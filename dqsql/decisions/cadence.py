@@ -34,6 +34,8 @@ _REGULAR = 0.5
 _SAME_DAY = dt.timedelta(days=3)
 # What is believed before anything was seen: one in eleven is missing, with the weight of 1.1.
 _PRIOR_MISSING, _PRIOR = 0.1, 1.1
+# So many batches say what the rhythm is.
+_NEWEST = 200
 
 
 def history_for(fpr: float) -> int:
@@ -146,7 +148,11 @@ def read_cadence(text: str) -> Cadence:
 
 
 def learn_cadence(times: Sequence[dt.datetime]) -> Cadence | None:
-    """The rhythm of batches that began at these times, oldest first; None where there is none."""
+    """The rhythm of batches that began at these times, oldest first; None where there is none.
+
+    That of the newest, where they are many: rhythms change.
+    """
+    times = times[-_NEWEST:]
     gaps = [b - a for a, b in pairwise(times) if b > a]
     if len(gaps) < 2:
         return None

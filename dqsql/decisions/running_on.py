@@ -11,21 +11,25 @@ import numpy as np
 from dqsql.decisions.arrays import FloatArray
 
 _FEWEST = 5
-# How much smaller or larger than all before a step may be.
-_SLACK = 1.5
+# How much smaller than all before a step may be, and larger than nearly all: one jump allows none.
+_SLACK, _NEARLY_ALL = 1.5, 0.9
 
 
-def moved_on(past: FloatArray, before: FloatArray, now: FloatArray, count: int = 1) -> bool:
+def moved_on(
+    past: FloatArray, before: FloatArray, now: FloatArray, counts: FloatArray, count: int = 1
+) -> bool:
     """Whether numbers that have grown with every batch grew by usual steps since one before.
 
     Args:
         past: K x F values of batches, oldest first, of which each F grows.
         before: F values of a batch after these, or of the last of them.
         now: F values of a batch after that.
-        count: how many steps lie between these two.
+        counts: K - 1, how many steps lie between each two of `past`.
+        count: how many between these two.
     """
-    steps = np.diff(past, axis=0)
+    steps = np.diff(past, axis=0) / counts[:, None]
     if len(steps) < _FEWEST or not (steps > 0).all():
         return False
     step = (now - before) / count
-    return bool(((step > steps.min(axis=0) / _SLACK) & (step < steps.max(axis=0) * _SLACK)).all())
+    most = np.quantile(steps, _NEARLY_ALL, axis=0)
+    return bool(((step > steps.min(axis=0) / _SLACK) & (step < most * _SLACK)).all())

@@ -72,6 +72,13 @@ def load_target(request: TargetRequest) -> Target:
     Raises ProfileError: no such profile or target, or wrong settings in it.
     """
     file = _find_file(request)
+    if file is not None and request.dbt:
+        # As in dbt, what the command line does not say.
+        request = replace(
+            request,
+            target=request.target or os.environ.get("DBT_TARGET") or None,
+            profile=request.profile or os.environ.get("DBT_PROFILE") or None,
+        )
     wanted = request.profile or request.project_profile or request.project_name
     if file is None:
         return _embedded(request, wanted)

@@ -51,6 +51,8 @@ def budget_errors(project: Project) -> tuple[ConfigError, ...]:
 
 
 # As many of the newest batches say how often new ones come.
+# Days of runs after which these say how often there is one.
+_SETTING_UP = 7
 _NEWEST = 30
 _DAY = 24 * 3600.0
 
@@ -68,8 +70,8 @@ class ProjectRates:
         budget: of false alarms, None where the project has none.
         deciding: by model, how many monitors of columns and of the whole model decide.
         ledgers: the batches that each model had.
-        by_run: the models whose batches are runs, of which a day counts as one at most: who sets
-            up a project runs it again and again.
+        by_run: the models whose batches are runs. Of the first days each counts as one at most:
+            who sets up a project runs it again and again.
     """
 
     budget: Budget | None = None
@@ -87,7 +89,8 @@ class ProjectRates:
         for name, (on_columns, on_models) in self.deciding.items():
             known = self.ledgers.get(name, ())
             often = cadence({*known, *batches} if name == model else known)
-            often = min(often, 1.0) if name in self.by_run else often
+            if name in self.by_run and len({int(_day(b) or 0) for b in known}) < _SETTING_UP:
+                often = min(often, 1.0)
             columns, models = columns + often * on_columns, models + often * on_models
         if not columns + models:
             return DEFAULT_RATES

@@ -155,11 +155,11 @@ def _by_source(model: CheckModel, _: str, value: str) -> bool:
         # In a dbt project the source has a model of its own; `source:x+` are those that read it.
         return False
     parts = value.split(".")
-    if len(parts) == 3:
-        # dbt's package.source.table: a manifest has no two sources of one name and table.
-        value = value.partition(".")[2]
-    wanted = f"source.{value}" if len(parts) > 1 else f"source.{value}.*"
-    return any(fnmatchcase(uid, wanted) for uid in model.depends_on)
+    wanted = [f"source.{value}" if len(parts) > 1 else f"source.{value}.*"]
+    if len(parts) == 3 and fnmatchcase(str(_dbt(model).get("package") or ""), parts[0]):
+        # dbt's package.source.table.
+        wanted.append(f"source.{parts[1]}.{parts[2]}")
+    return any(fnmatchcase(uid, w) for uid in model.depends_on for w in wanted)
 
 
 def _is_source(model: CheckModel) -> bool:

@@ -7,8 +7,8 @@ HasMin/Max/Mean/StandardDeviation, HasMin/MaxLength, UniqueIfApproximatelyUnique
 
 from __future__ import annotations
 
+import datetime as dt
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile
@@ -40,9 +40,10 @@ _MAX_CATEGORIES = 30
 _MAX_LIST = 500
 # Whole numbers are categories only when there are very few of them.
 _MAX_CODES = 10
-# As people write days and months: 31.01.2024, 1/31/24, 20240131, 2024-01.
-_DATE = re.compile(
-    r"\d{1,4}([./-])\d{1,2}\1\d{1,4}|(19|20)\d\d[./-]?(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])?"
+# As people write days and months.
+_DATES = (
+    *("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d-%m-%Y", "%Y/%m/%d"),
+    *("%Y.%m.%d", "%Y%m%d", "%Y-%m", "%Y/%m", "%d %b %Y"),
 )
 # Rows for each category, on average, before the list is thought to be complete.
 _ROWS_PER_CATEGORY = 10
@@ -241,7 +242,7 @@ def _categories(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Sug
     values = column.distribution
     if values is None or column.kind not in (Kind.TEXT, Kind.INTEGER) or column.count < MIN_ROWS:
         return
-    if column.detected == "timestamp" or all(_DATE.fullmatch(v) for v in values.values):
+    if column.detected == "timestamp" or _are_dates(values.values):
         # Tomorrow there is a further one.
         return
     number = len(values.values)
@@ -264,6 +265,22 @@ def _categories(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Sug
         coverage=f"compliance({name} is null or {name} in ({', '.join(listed)}))",
         weaker=fractional,
     )
+
+
+def _are_dates(values: Sequence[str]) -> bool:
+    """Whether all values are days or months in one way of writing them."""
+    return bool(values) and any(all(_is_date(v, way) for v in values) for way in _DATES)
+
+
+def _is_date(value: str, way: str) -> bool:
+    if value.isdigit() and len(value) != len("20240131"):
+        # Python reads 190112 as a day, too.
+        return False
+    try:
+        dt.datetime.strptime(value, way)
+    except ValueError:
+        return False
+    return True
 
 
 def _frequent(column: ColumnProfile, evidence: ColumnEvidence) -> Suggestion | None:

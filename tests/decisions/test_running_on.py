@@ -8,19 +8,31 @@ import pytest
 from dqsql.decisions.running_on import moved_on
 
 PAST = np.cumsum(np.random.default_rng(1).uniform(90, 110, (20, 1)), axis=0)
+ONES = np.ones(19)
 
 
 @pytest.mark.parametrize(("step", "usual"), [(100, True), (20, False), (400, False), (-1, False)])
 def test_a_usual_step_from_wherever_the_batch_before_was(step: float, usual: bool) -> None:
     before = PAST[-1] + 5_000
-    assert moved_on(PAST, before, before + step) is usual
+    assert moved_on(PAST, before, before + step, ONES) is usual
 
 
 def test_what_does_not_always_grow_does_not_run() -> None:
     falling = PAST.copy()
     falling[10] = 0
-    assert not moved_on(falling, PAST[-1], PAST[-1] + 100)
-    assert not moved_on(PAST[:3], PAST[-1], PAST[-1] + 100)
+    assert not moved_on(falling, PAST[-1], PAST[-1] + 100, ONES)
+    assert not moved_on(PAST[:3], PAST[-1], PAST[-1] + 100, ONES[:2])
     missing = PAST.copy()
     missing[4] = np.nan
-    assert not moved_on(missing, PAST[-1], PAST[-1] + 100)
+    assert not moved_on(missing, PAST[-1], PAST[-1] + 100, ONES)
+
+
+def test_one_jump_allows_no_other_and_gaps_count() -> None:
+    jumped = PAST.copy()
+    jumped[10:] += 5_000
+    assert not moved_on(jumped, jumped[-1], jumped[-1] + 5_000, ONES)
+    assert moved_on(jumped, jumped[-1], jumped[-1] + 200, ONES, 2)
+    thinned = np.delete(PAST, 10, axis=0)
+    counts = np.where(np.arange(18) == 9, 2.0, 1.0)
+    assert moved_on(thinned, PAST[-1], PAST[-1] + 100, counts)
+    assert not moved_on(thinned, PAST[-1], PAST[-1] + 180, counts)

@@ -341,7 +341,8 @@ def _own(manifest: Manifest) -> Iterator[Node]:
 
 def _changed_models(manifest: Manifest, root: Path) -> Iterator[str]:
     own_tests = (t for t in manifest.tests.values() if t.package == manifest.project)
-    for node in (*_own(manifest), *own_tests):
+    singular = (t for t in own_tests if not t.data.get("test_metadata"))
+    for node in (*_own(manifest), *singular):
         known = _mapping(node.data, "checksum")
         if node.resource_type == "seed" or known.get("name") != "sha256":
             continue

@@ -138,9 +138,6 @@ def load_dbt_project(request: TargetRequest, dbt_tests: bool | None, *, all_test
     target = load_target(
         replace(
             request,
-            # As in dbt, what the command line does not say.
-            target=request.target or os.environ.get("DBT_TARGET") or None,
-            profile=request.profile or os.environ.get("DBT_PROFILE") or None,
             project_name=config.name,
             project_profile=config.profile or config.name,
             defaults=config.own.target_defaults,

@@ -99,6 +99,7 @@ class Adopter:
         attached = self._attached(test, metadata)
         values = self._rendered(metadata.get("kwargs") or {})
         if (macro := self._own_macro(test, namespace, name)) is not None:
+            self._refuse_other_vars(test, macro.text)
             failing = self._of_query(macro, namespace, name, values)
         else:
             self._refuse_overrides(test, namespace, name)
@@ -138,9 +139,9 @@ class Adopter:
         self._refuse_fail_calc(test, None, "")
         return self._adopted(test, attached, failing, {}, failing.where, str(test.data["name"]))
 
-    def _refuse_other_vars(self, test: Node, metadata: object) -> None:
+    def _refuse_other_vars(self, test: Node, text: object) -> None:
         """Variables have other values in a test of a package than in the project's own."""
-        said = f"{test.data.get('raw_code')} {metadata} {test.config}"
+        said = f"{test.data.get('raw_code')} {text} {test.config}"
         if test.package != self.manifest.project and _VAR.search(said):
             raise Unadoptable(f"it reads variables of the package {test.package}")
 

@@ -23,7 +23,7 @@ from dqsql.monitors.settings import literal_value, read_settings
 _NAME = "cadence"
 _SETTINGS = {"fpr": as_rate, "min_history": at_least(2), "grace": as_text, "cadence": as_text}
 # Older batches say nothing of the rhythm of now.
-_WINDOW = 200
+_WINDOW, _LONGEST = 200, 2_000
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def rules_of(monitor: Monitor) -> _Rules:
 
 def _window(fpr: float | None) -> int:
     """How many batches say how often one is missing: enough that one gap can be so rare."""
-    return max(_WINDOW, cadence.history_for(fpr)) if fpr else _WINDOW
+    return min(max(_WINDOW, cadence.history_for(fpr)), _LONGEST) if fpr else _WINDOW
 
 
 def _delays_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -219,7 +220,7 @@ class NoveltyDetector:
             need = config.min_history
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
         steps = history.steps(past, batch)
-        decision, labels = self.judged(unit, steps, past, batch)
+        decision, left = self.judged(unit, steps, past, batch)
         result = result_of(
             unit.monitor, batch, _status(unit.monitor, decision), decision.explanation
         )
@@ -237,29 +238,29 @@ class NoveltyDetector:
             result,
             settings=config.to_dict(),
             decision=record,
-            date_labels=list(labels),
+            **left,
             **rests_on(history, past, batch),
         )
 
     def judged(
         self, unit: VectorUnit, steps: Sequence[str], past: Sequence[str], batch: str
-    ) -> tuple[NoveltyDecision, Sequence[str]]:
-        """The decision on a batch, and the columns whose values it leaves out.
+    ) -> tuple[NoveltyDecision, dict[str, list[str]]]:
+        """The decision on a batch, and the columns of which it leaves something out, and why.
 
-        These say the date of their batch, which is no news when it moves on, or only ever grow, and
-        did so by a usual step.
+        The values of `date_labels` say the date of their batch, which is no news when it moves on.
+        Where the numbers of `running` ones are is none either, if they moved on by a usual step.
         """
         decision = self.decision(unit, steps, self.matrix(unit, steps, past), batch)
-        labels: list[str] = []
-        if decision.status == "anomalous":
-            labels = [
-                *self._date_labels(unit, batch, past),
-                *self._running(unit, past, batch),
-            ]
-        if not labels:
-            return decision, ()
-        less = replace(unit, keys=without_values(unit.keys, labels))
-        return self.decision(less, steps, self.matrix(less, steps, past), batch), labels
+        if decision.status != "anomalous":
+            return decision, {}
+        left = {
+            "date_labels": self._date_labels(unit, batch, past),
+            "running": self._running(unit, past, batch),
+        }
+        if not any(left.values()):
+            return decision, {}
+        less = replace(unit, keys=without(unit.keys, left))
+        return self.decision(less, steps, self.matrix(less, steps, past), batch), left
 
     def _running(self, unit: VectorUnit, past: Sequence[str], batch: str) -> list[str]:
         """The columns of numbers that always grow, and did as usual since the batch before."""
@@ -271,14 +272,15 @@ class NoveltyDetector:
         # Accepted ones are known in every run, whatever was found in them.
         last = history.before(batch)[-1]
         count = history.between(last, batch) + 1
+        counts = np.array([history.between(*pair) + 1 for pair in pairwise(past)], dtype=float)
         found = []
         for column, keys in places.items():
             before, now = history.matrix(keys, (last, batch))
-            if moved_on(history.matrix(keys, past), before, now, count):
+            if moved_on(history.matrix(keys, past), before, now, counts, count):
                 found.append(column)
         return found
 
-    def _date_labels(self, unit: VectorUnit, batch: str, past: Sequence[str]) -> Sequence[str]:
+    def _date_labels(self, unit: VectorUnit, batch: str, past: Sequence[str]) -> list[str]:
         """The columns that say the date of their batch."""
         by_column: dict[str, dict[str, MetricKey]] = {}
         for metric in self.context.plan.metrics:
@@ -293,12 +295,16 @@ class NoveltyDetector:
         ]
 
 
-def without_values(
-    keys: Mapping[Feature, MetricKey], columns: Collection[str]
+def without(
+    keys: Mapping[Feature, MetricKey], left: Mapping[str, Collection[str]]
 ) -> dict[Feature, MetricKey]:
-    """The metrics without those that tell of the values of some columns."""
+    """The metrics without those that a decision leaves out, by what it says of columns."""
+    labels, running = left.get("date_labels", ()), left.get("running", ())
     return {
-        f: key for f, key in keys.items() if f.column not in columns or f.metric in _NOT_OF_VALUES
+        f: key
+        for f, key in keys.items()
+        if (f.column not in labels or f.metric in _NOT_OF_VALUES)
+        and (f.column not in running or f.metric not in _PLACES)
     }
 
 

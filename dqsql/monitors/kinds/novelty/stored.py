@@ -18,7 +18,7 @@ from dqsql.monitors.kinds.novelty.detector import (
     VectorUnit,
     undated,
     wall_times,
-    without_values,
+    without,
 )
 from dqsql.monitors.recompute import (
     NOT_DECIDED,
@@ -164,4 +164,4 @@ def _keys(stored: StoredVerdict) -> dict[Feature, MetricKey]:
         for watched in stored.monitor.watched:
             metric = stored.plan.metric(watched.alias)
             keys.setdefault(Feature(metric.column, metric.name), key_of(metric))
-    return without_values(keys, stored.details.get("date_labels", ()))
+    return without(keys, stored.details)

@@ -48,7 +48,6 @@ from dqsql.monitors.kinds.row_anomalies.settings import (
     learned_from,
     row_settings,
 )
-from dqsql.monitors.rates import cadence
 from dqsql.monitors.recompute import (
     NOT_DECIDED,
     Compared,
@@ -67,8 +66,6 @@ _SHARE = "row_anomaly_share"
 _SHOWN_ROWS, _SHOWN_COLUMNS = 100, 5
 # Fewer rows are no picture of what is usual.
 _FEWEST_ROWS = 100
-# Days are learned from as a whole where no more batches than these make one.
-_MOST_A_DAY = 24
 
 
 @dataclass(frozen=True)
@@ -137,9 +134,8 @@ class RowAnomalyDetector:
 
     def __post_init__(self) -> None:
         defaults = self.context.defaults(NAME)
-        per_day = min(round(cadence(self.context.history.known)), _MOST_A_DAY)
         for monitor in self.context.plan.monitors_of(NAME):
-            settings = row_settings(monitor, defaults, per_day)
+            settings = row_settings(monitor, defaults)
             self.units.append(_Unit(monitor, settings, self._rows.columns(settings)))
 
     @property

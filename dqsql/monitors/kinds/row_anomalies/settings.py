@@ -13,8 +13,6 @@ from dqsql.model.settings import Reader, as_bool, as_rate, at_least
 from dqsql.monitors.settings import literal_value, read_settings
 
 NAME = "row_anomalies"
-# Rows of a batch that a sample has at least.
-_FEWEST = 50
 
 SETTINGS: Mapping[str, Reader] = {
     "contamination": as_rate,
@@ -22,7 +20,7 @@ SETTINGS: Mapping[str, Reader] = {
     "min_history": at_least(2),
     "window": at_least(2),
     "refit_every": at_least(1),
-    "sample_size": at_least(_FEWEST),
+    "sample_size": at_least(50),
     "quarantine": as_bool,
     "store_failures": as_bool,
 }
@@ -47,18 +45,9 @@ class RowSettings:
     columns: tuple[str, ...] = ()
 
 
-def row_settings(
-    monitor: Monitor, defaults: Mapping[str, Any] | None = None, per_day: int = 1
-) -> RowSettings:
-    """The settings of a monitor; `per_day` is how many batches come in a day.
-
-    Where there are several, the window has as many days by default: nights are not like days.
-    Raises AnnotationError.
-    """
+def row_settings(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -> RowSettings:
+    """The settings of a monitor. Raises AnnotationError."""
     given = read_settings(monitor, SETTINGS, defaults, positional=True)
-    if per_day > 1:
-        given.setdefault("window", RowSettings.window * per_day)
-        given.setdefault("sample_size", max(_FEWEST, RowSettings.sample_size // per_day))
     found = RowSettings(**given, columns=tuple(map(column_named, monitor.positional)))
     if found.window < found.min_history:
         raise AnnotationError(
