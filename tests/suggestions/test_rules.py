@@ -217,6 +217,23 @@ def test_dates_in_texts_are_no_categories() -> None:
     assert not {"CategoricalRange", "FractionalCategoricalRange"} & found.keys()
 
 
+@pytest.mark.parametrize(
+    ("values", "listed"),
+    [
+        (("31.01.2024", "01.02.2024"), False),
+        (("1/31/24", "12/1/2024"), True),
+        (("20240131", "20240201"), False),
+        (("2024-01", "2024-02"), False),
+        (("190112", "200001"), True),
+        (("1.2.3", "20.1.5"), True),
+    ],
+)
+def test_days_and_months_as_people_write_them(values: tuple[str, str], listed: bool) -> None:
+    days = Distribution(values, (600, 400))
+    found = suggestions(column("day", "string", distinct=2.0, distribution=days))
+    assert ("CategoricalRange" in found) is listed
+
+
 def test_frequent_values_where_the_list_is_open() -> None:
     many = Distribution(tuple(f"v{i}" for i in range(50)), (800, 100, *[1] * 48), other=52)
     found = suggestions(column("lang", "string", distinct=100.0, distribution=many))
