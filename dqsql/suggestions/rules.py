@@ -7,7 +7,6 @@ HasMin/Max/Mean/StandardDeviation, HasMin/MaxLength, UniqueIfApproximatelyUnique
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from itertools import dropwhile
 
 from dqsql.dialect import literal, to_sql
 from dqsql.model.plain_names import plain_name
+from dqsql.suggestions.dates import are_dates
 from dqsql.suggestions.intervals import (
     floor_to,
     round_down,
@@ -40,11 +40,6 @@ _MAX_CATEGORIES = 30
 _MAX_LIST = 500
 # Whole numbers are categories only when there are very few of them.
 _MAX_CODES = 10
-# As people write days and months.
-_DATES = (
-    *("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d-%m-%Y", "%Y/%m/%d"),
-    *("%Y.%m.%d", "%Y%m%d", "%Y-%m", "%Y/%m", "%d %b %Y"),
-)
 # Rows for each category, on average, before the list is thought to be complete.
 _ROWS_PER_CATEGORY = 10
 # A share of rows that the most frequent values must cover (Deequ: 0.9).
@@ -242,7 +237,7 @@ def _categories(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Sug
     values = column.distribution
     if values is None or column.kind not in (Kind.TEXT, Kind.INTEGER) or column.count < MIN_ROWS:
         return
-    if column.detected == "timestamp" or _are_dates(values.values):
+    if column.detected == "timestamp" or are_dates(values.values):
         # Tomorrow there is a further one.
         return
     number = len(values.values)
@@ -265,22 +260,6 @@ def _categories(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Sug
         coverage=f"compliance({name} is null or {name} in ({', '.join(listed)}))",
         weaker=fractional,
     )
-
-
-def _are_dates(values: Sequence[str]) -> bool:
-    """Whether all values are days or months in one way of writing them."""
-    return bool(values) and any(all(_is_date(v, way) for v in values) for way in _DATES)
-
-
-def _is_date(value: str, way: str) -> bool:
-    if value.isdigit() and len(value) != len("20240131"):
-        # Python reads 190112 as a day, too.
-        return False
-    try:
-        dt.datetime.strptime(value, way)
-    except ValueError:
-        return False
-    return True
 
 
 def _frequent(column: ColumnProfile, evidence: ColumnEvidence) -> Suggestion | None:

@@ -80,9 +80,10 @@ def test_strategies_and_novelty(new_project: NewProject) -> None:
     assert odd in novelty.details["left_out"]
     assert found["novelty", None, odd].message == "left out by exclude_where"
     assert "note" in novelty.message
-    # The rows that are missing move the mean of the amounts off its line, too.
+    # The rows that are missing move the mean of the amounts off its line, by less than 1 % of their
+    # range.
     columns = [c["column"] for c in novelty.details["decision"]["contributions"]]
-    assert set(columns[:2]) == {"note", "amount"}
+    assert set(columns[:2]) == {"note"}
     assert found["novelty", None, "2024-01-16"].status is Status.PASS
 
 
