@@ -103,8 +103,8 @@ def bounds_of(predicate: exp.Expr) -> Bounds | None:
     metrics = {c.name for c in predicate.find_all(exp.Column)}
     if len(metrics) != 1:
         return None
-    compared = [(kind, number(limit)) for kind, _, limit in _comparisons(predicate) or ()]
-    limits = [(kind, limit) for kind, limit in compared if limit is not None]
+    compared = _comparisons(predicate) or []
+    limits = [(kind, n) for kind, _, limit in compared if (n := number(limit)) is not None]
     if not limits or len(limits) < len(compared) or any(kind is exp.NEQ for kind, _ in limits):
         return None
     lows = [limit for kind, limit in limits if kind not in (exp.LT, exp.LTE)]
@@ -153,6 +153,9 @@ def _comparisons(node: exp.Expr) -> list[_Compared] | None:
         compared = [(type(node), node.this, node.expression)]
     else:
         compared = [(MIRROR[type(node)], node.expression, node.this)]
-    columns = [side for _, *sides in compared for side in sides if isinstance(side, exp.Column)]
-    plain = len(columns) + sum(number(right) is not None for _, _, right in compared)
-    return compared if plain == 2 * len(compared) else None
+    is_plain = all(
+        isinstance(left, exp.Column)
+        and (isinstance(right, exp.Column) or number(right) is not None)
+        for _, left, right in compared
+    )
+    return compared if is_plain else None

@@ -52,7 +52,7 @@ class Meaning:
         """The meaning of a plan whose model has columns of these Spark types."""
         wanted = {n for m in plan.metrics if m.scope is Scope.CUMULATIVE for n in m.states}
         read = {c for s in plan.states if s.name in wanted for c in _columns(s)}
-        known, definitions = _lower(types), _Definitions.of(plan.model)
+        known, definitions = _lower(types), _Definitions.of(plan.model.sql)
         columns = {c: (_hash(definitions.behind(c)), known.get(c, "")) for c in sorted(read)}
         by = check_batch_by(plan.model)
         names = set() if by is None else {c.name.lower() for c in by.find_all(exp.Column)}
@@ -169,7 +169,7 @@ def with_meaning(plan: Plan, types: Mapping[str, str]) -> Plan:
 
     `types` gives the Spark types of the model's columns.
     """
-    known, definitions = _lower(types), _Definitions.of(plan.model)
+    known, definitions = _lower(types), _Definitions.of(plan.model.sql)
 
     def about(state: StateColumn) -> str:
         read = sorted(_columns(state))
@@ -263,9 +263,10 @@ class _Definitions:
     by_name: dict[str, dict[str, set[str]]]
 
     @classmethod
-    def of(cls, model: CheckModel) -> _Definitions:
-        """Those of a model; each text with the names in it."""
-        query = parse_statement(model.sql)
+    @lru_cache(maxsize=64)
+    def of(cls, sql: str) -> _Definitions:
+        """Those of a model's SELECT, which each run asks for twice; each text with its names."""
+        query = parse_statement(sql)
         found: dict[str, dict[str, set[str]]] = {}
         for select in query.find_all(exp.Select) if query is not None else ():
             relations = _relations(select)
@@ -296,14 +297,12 @@ class _Definitions:
 
 def _relations(select: exp.Select) -> dict[str, str]:
     """What is joined, by the names that columns are qualified with; nothing without a join."""
-    joins = select.args.get("joins") or []
-    first = select.args.get("from_") or select.args.get("from")
-    sources = [s.this for s in (first, *joins) if s is not None] if joins else []
-    found = {}
-    for source in sources:
-        bare = source.copy()
+    first, joins = select.args.get("from_"), select.args.get("joins")
+    found: dict[str, str] = {}
+    for part in (first, *joins) if first and joins else ():
+        bare = part.this.copy()
         bare.set("alias", None)
-        found[source.alias_or_name.lower()] = bare.sql(dialect="spark", comments=False)
+        found[part.this.alias_or_name.lower()] = bare.sql(dialect="spark", comments=False)
     return found
 
 

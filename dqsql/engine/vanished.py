@@ -79,12 +79,11 @@ def _present(
     for value in measured.values:
         if value.metric == _ROWS and value.segment is not None and value.value:
             found[value.batch].add(value.segment)
-    earlier = [b for b in sorted(ledger, key=batch_order) if b not in found]
+    others = unlike_segmented(ledger, plan.model).union(found)
+    earlier = [b for b in sorted(ledger, key=batch_order) if b not in others]
     first = batch_order(batches[0])
     near = [b for b in earlier if batch_order(b) < first][-_WINDOW:]
     near += [b for b in earlier if batch_order(b) > first]
-    unlike = unlike_segmented(ledger, plan.model)
-    near = [b for b in near if b not in unlike]
     for row in stored_metrics(store, plan.model.name, near, [_ROWS]).to_pylist():
         names = found.setdefault(row["batch"], set())
         if row["segment"] is not None and row["value"] and not row["parameters"]:

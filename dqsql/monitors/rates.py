@@ -51,9 +51,9 @@ def budget_errors(project: Project) -> tuple[ConfigError, ...]:
 
 
 # As many of the newest batches say how often new ones come.
+_NEWEST = 30
 # Days of runs after which these say how often there is one.
 _SETTING_UP = 7
-_NEWEST = 30
 _DAY = 24 * 3600.0
 
 Ledgers = Mapping[str, Mapping[str, BatchRecord]]

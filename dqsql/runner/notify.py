@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from dqsql.engine.storage import Store
 
 
-# Where a finding stands in its batch, and what it follows from.
-_ALONE = (0, "")
-
-
 @dataclass(frozen=True)
 class Notified:
     """What was told, or would be: by route the findings. `problems` are messages not handed over.
@@ -120,13 +116,15 @@ def tell(
     owed = {r["finding_id"]: messages.owed(r, now) for r in rows}
     due = [r for r in rows if fresh[r["finding_id"]] or owed[r["finding_id"]]]
     groups = cache(partial(_groups, store))
-    opened = [r for r in due if "opened" in _events_of(r, fresh, owed)]
-    causes = {r["finding_id"]: _place_in(groups(r["model"], r["last_batch"]), r) for r in opened}
+    causes = {r["finding_id"]: (0, "") for r in due}
+    for row in due:
+        name = row["finding_id"]
+        # Of what is only over no cause is told.
+        if fresh[name] == "opened" or owed[name]:
+            causes[name] = _place_in(groups(*_batch_of(row)), row)
     # What explains the others of its batch comes first.
-    order = {(r["model"], r["last_batch"]): -number for number, r in enumerate(reversed(due))}
-    due.sort(
-        key=lambda r: (order[r["model"], r["last_batch"]], causes.get(r["finding_id"], _ALONE)[0])
-    )
+    order = {batch: n for n, batch in enumerate(dict.fromkeys(map(_batch_of, due)))}
+    due.sort(key=lambda r: (order[_batch_of(r)], causes[r["finding_id"]][0]))
     url = project.settings.get(REPORT_URL)
 
     def event(row: Mapping[str, Any], route: Route) -> str | None:
@@ -138,7 +136,7 @@ def tell(
     missed: dict[str, list[str]] = {}
     for route in routes:
         notices = (
-            notice_of(r, e, owners, checks, url, causes.get(r["finding_id"], _ALONE)[1])
+            notice_of(r, e, owners, checks, url, causes[r["finding_id"]][1])
             for r in due
             if (e := event(r, route))
         )
@@ -191,16 +189,11 @@ def _place_in(groups: Sequence[BatchFinding], row: Mapping[str, Any]) -> tuple[i
             if cause is None or cause.check_id == row["check_id"]:
                 return number, ""
             return number, check_label(cause.check_name, cause.column)
-    return _ALONE
+    return 0, ""
 
 
-def _events_of(
-    row: Mapping[str, Any],
-    fresh: Mapping[str, str | None],
-    owed: Mapping[str, Mapping[str, str]],
-) -> set[str | None]:
-    name = row["finding_id"]
-    return {fresh[name], *owed[name].values()}
+def _batch_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["model"], row["last_batch"]
 
 
 def _send(

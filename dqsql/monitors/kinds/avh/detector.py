@@ -381,10 +381,11 @@ class AvhDetector:
             new = {n: history.value(unit.keys[n], batch) for n in unit.names}
             return evaluate(program, series, new)
 
-        found, before = verdict(), self.before(unit, batch)
+        found = verdict()
         broken = [c.clause.metric for c in found.clauses if c.status != "pass"]
         if not broken or not all(map(self._is_distance, broken)):
             return found, []
+        before = self.before(unit, batch)
         own = [history.series(unit.keys[name], before) for name in broken]
         if len(before) < 2 or not any(s[-1] > np.nanmax(s[:-1], initial=0.0) for s in own):
             return found, []
