@@ -164,7 +164,8 @@ def _from_profile(document: Document, profile: str, request: TargetRequest) -> T
     own = output.section("dqsql", "'dqsql'")
     own.check_keys(OWN_KEYS, "'dqsql'")
     if request.dbt:
-        return _beside_dbt(output, own, chosen, profile, request)
+        target = _beside_dbt(output, own, chosen, profile, request)
+        return replace(target, dbt_schemas=_schemas(outputs))
     output.check_keys(_KNOWN_KEYS, "a target")
     _check_type(output)
     section = _section(document, request, {**output.values, **own.values}, output.keys)
@@ -208,6 +209,11 @@ def _beside_dbt(
         merged |= {"spark_conf": conf, "server_side_parameters": {}}
     section = replace(section, values=merged)
     return _build(section, chosen, profile, request.root, others=True)
+
+
+def _schemas(outputs: Section) -> dict[str, str]:
+    given = {k: v.get("schema") for k, v in outputs.values.items() if isinstance(v, dict)}
+    return {name: schema for name, schema in given.items() if isinstance(schema, str)}
 
 
 def _hive_conf(root: Path, given: Mapping[str, str]) -> dict[str, str]:

@@ -229,7 +229,8 @@ class Target:
     `method` is `session` (embedded or by `spark_conf`) or `connect`. `warehouse` is the root of
     path-based tables, absolute, or None when tables live in the session's catalog, in the format
     `table_format`. `schema` is the schema (or folder) of dqsql's tables. `threads` is how many
-    models are checked at a time; None leaves it to the run.
+    models are checked at a time; None leaves it to the run. `dbt_schemas` are the schemas in which
+    dbt builds, by the name of the target, where the profile is dbt's.
     """
 
     name: str
@@ -243,6 +244,7 @@ class Target:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     ansi: bool = False
     threads: int | None = None
+    dbt_schemas: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

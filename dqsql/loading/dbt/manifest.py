@@ -49,6 +49,7 @@ _NODE: dict[str, Shape] = {
     "compiled_code?": str,
     "description?": str,
     "identifier?": str,
+    "schema?": str,
     "language?": str,
     "checksum?": {"checksum?": str},
     "test_metadata?": {"name?": str, "namespace?": str, "kwargs?": dict},
@@ -319,6 +320,26 @@ def _check_version(metadata: _Json, shown: str) -> None:
         span=Span(shown),
         hint=hint,
     )
+
+
+def check_target(manifest: Manifest, name: str, schemas: Mapping[str, str]) -> None:
+    """Raise ConfigError if dbt wrote the manifest for another target: its relations are elsewhere.
+
+    A manifest does not say its target. Models without a `schema` of their own tell it, by where
+    they are built. `schemas` are those of the profile's targets, by their names.
+    """
+    models = [
+        n for n in _own(manifest) if n.resource_type == "model" and not n.config.get("schema")
+    ]
+    built = {str(n.data.get("schema")).lower() for n in models}
+    others = [other for other, schema in schemas.items() if schema.lower() in built]
+    if others and name in schemas and name not in others:
+        raise ConfigError(
+            f"{manifest.shown} was written for the target {others[0]!r}, which builds in"
+            f" {schemas[others[0]]}, and not for {name!r}, which builds in {schemas[name]}",
+            span=Span(manifest.shown),
+            hint=f"run `dbt parse --target {name}` in the dbt project",
+        )
 
 
 def checksum_of(text: str) -> str:

@@ -13,7 +13,14 @@ from typing import Any
 from dqsql.errors import ConfigError, DqsqlError, JinjaError, Span, error_of, unique_errors
 from dqsql.loading.config import ProjectConfig, build_config, macro_files, normalised
 from dqsql.loading.dbt.failing import Unadoptable
-from dqsql.loading.dbt.manifest import RESULTS, Manifest, Node, read_manifest, staleness
+from dqsql.loading.dbt.manifest import (
+    RESULTS,
+    Manifest,
+    Node,
+    check_target,
+    read_manifest,
+    staleness,
+)
 from dqsql.loading.dbt.models import DbtModels, unknown_columns
 from dqsql.loading.dbt.places import Places
 from dqsql.loading.dbt.rebuilds import read_rebuilds
@@ -148,6 +155,7 @@ def load_dbt_project(request: TargetRequest, dbt_tests: bool | None, *, all_test
     )
     shown = f"{config.target_path}/{_MANIFEST}"
     manifest = read_manifest(root / config.target_path / _MANIFEST, shown, config.name)
+    check_target(manifest, target.name, target.dbt_schemas)
     return _Loader(root, config, target, manifest, dbt_tests, all_tests).load()
 
 

@@ -197,3 +197,16 @@ def test_variables_in_a_file_of_their_own(shop: Path) -> None:
         load_project(shop)
     assert caught.value.span is not None
     assert (caught.value.span.file, caught.value.span.line) == ("vars.yml", 4)
+
+
+def test_a_manifest_of_another_target(shop: Path) -> None:
+    file = shop / "profiles.yml"
+    dev = file.read_text("utf-8")
+    file.write_text(f"{dev}    prod: {{type: spark, schema: marts}}\n", "utf-8")
+    change(shop, lambda m: [n.update(schema="Analytics") for n in m["nodes"].values()])
+    assert load_project(shop).target.name == "dev"
+    with pytest.raises(
+        DqsqlError, match=r"written for the target 'dev'.* not for 'prod'"
+    ) as caught:
+        load_project(shop, target="prod")
+    assert caught.value.hint == "run `dbt parse --target prod` in the dbt project"
