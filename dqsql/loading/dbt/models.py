@@ -142,7 +142,11 @@ class DbtModels:
     ) -> tuple[tuple[Projection, ...], tuple[Annotation, ...]]:
         """Annotations in a model's comments. Files without any are not looked at further."""
         path = self.path_of(node)
-        if node.resource_type != "model" or not self._is_annotated(node, raw, path):
+        if node.resource_type == "snapshot":
+            raw = _block_of(node, raw)
+        elif node.resource_type != "model":
+            return (), ()
+        if not self._is_annotated(node, raw, path):
             return (), ()
         try:
             rendering = render_dbt_model(raw, path, self.library, self._relation_of)
@@ -442,6 +446,12 @@ def _conditions(constraints: Iterable[Mapping[str, Any]]) -> Iterable[ContractCh
             expression = f"satisfies(coalesce({constraint['expression']}, true))"
             name = constraint.get("name")
             yield ContractCheck(expression, name=str(name) if name else None)
+
+
+def _block_of(node: Node, raw: str) -> str:
+    """What a snapshot's block holds, on the lines on which its file has it."""
+    block = str(node.data.get("raw_code") or "").strip()
+    return "\n" * raw[: raw.find(block)].count("\n") + block if block in raw else block
 
 
 def _checksum(node: Node, raw: str) -> str:

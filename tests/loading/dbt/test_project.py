@@ -210,3 +210,14 @@ def test_a_manifest_of_another_target(shop: Path) -> None:
     ) as caught:
         load_project(shop, target="prod")
     assert caught.value.hint == "run `dbt parse --target prod` in the dbt project"
+
+
+def test_annotations_of_snapshots(shop: Path) -> None:
+    block = "\n{{ config(unique_key='customer_id') }}\nselect customer_id -- @not_null\nfrom t\n"
+    file = shop / "models/marts/customers.sql"
+    file.write_text(f"-- @unique\n{{% snapshot customers %}}{block}{{% endsnapshot %}}\n", "utf-8")
+    customers = "model.shop.customers"
+    change(shop, lambda m: m["nodes"][customers].update(raw_code=block, resource_type="snapshot"))
+    found = models(load_project(shop))["customers"].annotations[0]
+    assert (found.expression, found.column) == ("not_null", "customer_id")
+    assert str(found.span) == "models/marts/customers.sql:4:23"
