@@ -7,7 +7,6 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import click
@@ -22,14 +21,6 @@ EXIT_ERROR = 2
 _EXIT_INTERRUPTED = 130
 ends_with_command = False
 """Whether nothing comes after the command, so that no memory need be given back."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
-    """Where a command lives: a module with a click command called `command`."""
-
-    module: str
-    help: str
 
 
 class Command(click.Command):
@@ -49,13 +40,15 @@ class Command(click.Command):
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by a table of modules.
+    """A group that knows its commands by a table of what they do.
+
+    Each is the click command called `command` in the module of its name.
 
     As a program it turns every outcome into an exit code: 0, 1 and 2 as the commands say, 2 for a
     wrong command line and for a defect of dqsql, 130 for an interrupt.
     """
 
-    def __init__(self, *args: Any, entries: Mapping[str, CommandEntry], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, entries: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._entries = entries
 
@@ -65,10 +58,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command called `cmd_name`; None if there is none."""
-        entry = self._entries.get(cmd_name)
-        if entry is None:
+        if cmd_name not in self._entries:
             return None
-        command = importlib.import_module(entry.module).command
+        command = importlib.import_module(f"dqsql.cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -84,7 +76,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in self._entries.items()])
+            formatter.write_dl(list(self._entries.items()))
 
     def main(
         self,

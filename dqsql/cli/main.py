@@ -9,11 +9,9 @@ import click
 from click.core import ParameterSource
 
 from dqsql.cli import group
-from dqsql.cli.group import CommandEntry, LazyGroup
+from dqsql.cli.group import LazyGroup
 from dqsql.cli.options import GLOBAL, options
 from dqsql.engine import late_pandas
-
-_COMMANDS = "dqsql.cli.commands"
 
 # Of matrices as small as histories are, threads take longer to meet than to multiply: a fifth of
 # Python's processor time of a first run. It is read when numpy is imported.
@@ -21,28 +19,28 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A new command is one line here, and a module with a click command called `command`.
 COMMANDS = {
-    "init": CommandEntry(f"{_COMMANDS}.init", "Write a starter project."),
-    "debug": CommandEntry(f"{_COMMANDS}.debug", "Check the installation, project and connection."),
-    "ls": CommandEntry(f"{_COMMANDS}.ls", "List check models and checks."),
-    "compile": CommandEntry(f"{_COMMANDS}.compile", "Write the SQL of checks, without running it."),
-    "run": CommandEntry(f"{_COMMANDS}.run", "Check the batches that are new."),
-    "retry": CommandEntry(f"{_COMMANDS}.retry", "Check again what failed in the last run."),
-    "fit": CommandEntry(f"{_COMMANDS}.fit", "Learn and show the bounds of monitors."),
-    "backtest": CommandEntry(f"{_COMMANDS}.backtest", "Replay monitors over stored batches."),
-    "explain": CommandEntry(f"{_COMMANDS}.explain", "Explain one verdict, and compute it again."),
-    "review": CommandEntry(f"{_COMMANDS}.review", "Accept or reject batches with findings."),
-    "finding": CommandEntry(f"{_COMMANDS}.finding", "List, assign, mute and resolve findings."),
-    "notify": CommandEntry(f"{_COMMANDS}.notify", "Send messages about findings."),
-    "report": CommandEntry(f"{_COMMANDS}.report", "Write what is stored as one page of HTML."),
-    "index": CommandEntry(f"{_COMMANDS}.index", "Build and show the index of a lake's patterns."),
-    "profile": CommandEntry(f"{_COMMANDS}.profile", "Show what is in a relation."),
-    "suggest": CommandEntry(f"{_COMMANDS}.suggest", "Suggest checks for a relation."),
-    "contract": CommandEntry(f"{_COMMANDS}.contract", "Read, write and compare data contracts."),
-    "session": CommandEntry(f"{_COMMANDS}.session", "Keep a Spark session warm for commands."),
-    "doctor": CommandEntry(f"{_COMMANDS}.doctor", "Check and repair the warehouse tables."),
-    "export": CommandEntry(f"{_COMMANDS}.export", "Copy the tables to DuckDB or Parquet."),
-    "docs": CommandEntry(f"{_COMMANDS}.docs", "Print the reference as Markdown."),
-    "clean": CommandEntry(f"{_COMMANDS}.clean", "Remove the target folder, or old results."),
+    "init": "Write a starter project.",
+    "debug": "Check the installation, project and connection.",
+    "ls": "List check models and checks.",
+    "compile": "Write the SQL of checks, without running it.",
+    "run": "Check the batches that are new.",
+    "retry": "Check again what failed in the last run.",
+    "fit": "Learn and show the bounds of monitors.",
+    "backtest": "Replay monitors over stored batches.",
+    "explain": "Explain one verdict, and compute it again.",
+    "review": "Accept or reject batches with findings.",
+    "finding": "List, assign, mute and resolve findings.",
+    "notify": "Send messages about findings.",
+    "report": "Write what is stored as one page of HTML.",
+    "index": "Build and show the index of a lake's patterns.",
+    "profile": "Show what is in a relation.",
+    "suggest": "Suggest checks for a relation.",
+    "contract": "Read, write and compare data contracts.",
+    "session": "Keep a Spark session warm for commands.",
+    "doctor": "Check and repair the warehouse tables.",
+    "export": "Copy the tables to DuckDB or Parquet.",
+    "docs": "Print the reference as Markdown.",
+    "clean": "Remove the target folder, or old results.",
 }
 
 

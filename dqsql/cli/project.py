@@ -16,6 +16,7 @@ from dqsql.errors import DqsqlError, UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from dqsql.model.results import RunResult
     from dqsql.runner.api import CompileResult
 
 
@@ -62,11 +63,6 @@ def watched_tables(
         yield compile_tables(names=names, spark=spark, batch_by=batch_by, **where), spark
 
 
-def target_dir(compiled: CompileResult) -> Path:
-    """The folder of artefacts."""
-    return compiled.project.target_dir
-
-
 def all_errors(compiled: CompileResult) -> tuple[DqsqlError, ...]:
     """The errors of the project and of single annotations, each once."""
     rejected = (error for plan in compiled.plans for error in plan.rejected)
@@ -81,7 +77,7 @@ def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], 
     from dqsql.report.manifest import KEPT_SHAPE, manifest
     from dqsql.version import VERSION
 
-    folder = target_dir(compiled)
+    folder = compiled.project.target_dir
     before = None
     planned = {plan.model.name for plan in compiled.plans}
     if any(is_checked(m) and m.name not in planned for m in compiled.project.models):
@@ -100,18 +96,13 @@ def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], 
     return write_compiled(folder, compiled.queries)
 
 
-if TYPE_CHECKING:
-    from dqsql.model.results import RunResult
-    from dqsql.runner.api import CompileResult
-
-
 def write_run_artefacts(session: Session, compiled: CompileResult, result: RunResult) -> None:
     """Write the artefacts of a run, and print what `--output` asks for."""
     from dqsql.report.artefacts import RUN_RESULTS, write_atomically, write_json
     from dqsql.report.ci import JUNIT, junit_xml
     from dqsql.report.run_results import SOURCES, run_record, run_results, sources_record
 
-    folder = target_dir(compiled)
+    folder = compiled.project.target_dir
     write_project_artefacts(compiled)
     write_json(folder / RUN_RESULTS, run_results(result, compiled.plans))
     write_atomically(folder / JUNIT, junit_xml(result, compiled.plans))

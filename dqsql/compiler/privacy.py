@@ -126,6 +126,13 @@ def pii_columns(model: CheckModel) -> frozenset[str]:
     return frozenset(name.lower() for name in (*model.config.pii, *marked))
 
 
+def private_of_relation(models: Collection[CheckModel], unique_id: str | None) -> frozenset[str]:
+    """The private columns of a check model, or of a source by the models that read it."""
+    itself = [m for m in models if m.unique_id == unique_id]
+    about = itself or [m for m in models if unique_id in m.depends_on]
+    return frozenset[str]().union(*map(pii_columns, about))
+
+
 def hides_values(model: CheckModel, column: str | None, settings: CheckSettings) -> bool:
     """Whether what is learned of a column's values is private: by these settings, or anywhere."""
     return settings.pii or (column is not None and column.lower() in pii_columns(model))

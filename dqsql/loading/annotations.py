@@ -441,8 +441,11 @@ def split_annotation(text: str) -> tuple[str, dict[str, Any]]:
     brace = _split_settings(text)
     if brace is None:
         return text, {}
-    given = text[brace : _settings_end(text, brace, 0)]
+    end = _settings_end(text, brace, 0)
+    given = text[brace:end]
     _settings(given, brace)
+    if text[end:].strip():
+        _refuse_rest(text[:brace], text[end:].strip(), end)
     return text[:brace].strip(), load_yaml(given)  # type: ignore[return-value]
 
 

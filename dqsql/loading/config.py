@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -149,32 +149,32 @@ def read_project_file(root: Path, overrides: Mapping[str, Any]) -> ProjectConfig
         )
     library = MacroLibrary((), base_context(overrides, None))
     document = documents.read_document(file, FILE_NAME, library.render)
-    values = normalised(document)
-    name = project_name(document, values)
-    variables = document.mapping(values.get("vars"), "vars", what="'vars'")
+    top = documents.Section(document, normalised(document))
+    name = project_name(top)
+    variables = top.section("vars", "'vars'").values
     scoped = variables.get(name)
     if isinstance(scoped, dict):
         # dbt's `vars: {project: {..}}`.
         variables = {**{k: v for k, v in variables.items() if k != name}, **scoped}
-    return build_config(document, values, name, {**variables, **overrides})
+    return build_config(top, name, {**variables, **overrides})
 
 
-def build_config(
-    document: documents.Document, values: Mapping[str, Any], name: str, variables: Mapping[str, Any]
-) -> ProjectConfig:
-    """The configuration in `values`, the top level of `document`. Raises ConfigError."""
-    fields = {
-        key: document.read(values, key, reader)
-        for key, reader in _FIELDS.items()
-        if values.get(key) not in (None, "")
-    }
+def build_config(top: documents.Section, name: str, variables: Mapping[str, Any]) -> ProjectConfig:
+    """The configuration in the top level of a document. Raises ConfigError."""
+    given = {key for key, value in top.values.items() if value not in (None, "")}
+    fields = {key: top.read(key, reader) for key, reader in _FIELDS.items() if key in given}
+    readers = project_settings()
     return ProjectConfig(
         name=name,
-        document=document,
+        document=top.document,
         vars=variables,
-        target_defaults=_target_defaults(document, values),
-        folder_defaults=tuple(_folder_defaults(document, values, name)),
-        settings=_project_settings(document, values),
+        target_defaults=_target_defaults(top),
+        folder_defaults=tuple(_folder_defaults(top.section("models", "'models'"), (), name)),
+        settings={
+            key: top.read(key, readers[key])
+            for key, value in top.values.items()
+            if key in readers and value is not None
+        },
         **fields,
     )
 
@@ -196,88 +196,51 @@ def known_keys() -> frozenset[str]:
     return _OTHER_KEYS.union(_FIELDS, _TARGET_KEYS, project_settings())
 
 
-def _project_settings(document: documents.Document, values: Mapping[str, Any]) -> dict[str, Any]:
-    readers = project_settings()
-    return {
-        key: document.read(values, key, readers[key])
-        for key, value in values.items()
-        if key in readers and value is not None
-    }
-
-
-def project_name(document: documents.Document, values: Mapping[str, Any]) -> str:
+def project_name(top: documents.Section) -> str:
     """The project's name. Raises ConfigError: there is none, or it is no identifier."""
-    name = document.read(values, "name", as_text)
+    name = top.read("name", as_text)
     if not name:
-        raise document.problem("the project has no name", hint="add `name: my_project`")
+        raise top.problem("the project has no name", hint="add `name: my_project`")
     if not _NAME.fullmatch(name):
-        raise document.problem(
-            f"the project name {name!r} is not usable",
-            "name",
-            hint="use letters, digits and underscores",
-        )
+        hint = "use letters, digits and underscores"
+        raise top.problem(f"the project name {name!r} is not usable", "name", hint=hint)
     return str(name)
 
 
-def _target_defaults(document: documents.Document, values: Mapping[str, Any]) -> dict[str, Any]:
+def _target_defaults(top: documents.Section) -> dict[str, Any]:
     """`warehouse: path`, or a mapping of warehouse settings, and the same keys at the top."""
-    defaults = {k: v for k, v in values.items() if k in _TARGET_KEYS and v is not None}
+    defaults = {k: v for k, v in top.values.items() if k in _TARGET_KEYS and v is not None}
     warehouse = defaults.get("warehouse")
     if isinstance(warehouse, dict):
         del defaults["warehouse"]
         aliases: dict[str, str] = {"path": "warehouse", "format": "table_format"}
         known = {*_TARGET_KEYS - {"warehouse"}, *aliases}
-        document.check_keys(warehouse, known, "warehouse", what="'warehouse'")
+        top.document.check_keys(warehouse, known, "warehouse", what="'warehouse'")
         defaults.update({aliases.get(str(k), str(k)): v for k, v in warehouse.items()})
     return defaults
 
 
 def _folder_defaults(
-    document: documents.Document, values: Mapping[str, Any], name: str
-) -> list[FolderDefaults]:
-    models = document.mapping(values.get("models"), "models", what="'models'")
-    result: list[FolderDefaults] = []
-    _collect(document, models, ("models",), (), result)
-    # dbt puts the project's name above the folders.
-    return [
-        FolderDefaults(d.folder[1:] if d.folder[:1] == (name,) else d.folder, d.settings)
-        for d in result
-    ]
-
-
-def _collect(
-    document: documents.Document,
-    values: Mapping[str, Any],
-    keys: tuple[str, ...],
-    folder: tuple[str, ...],
-    result: list[FolderDefaults],
-) -> None:
-    own: dict[str, Any] = {}
-    below: dict[str, Any] = {}
-    for key, value in values.items():
-        # Without the plus sign a mapping is a folder, as in dbt.
-        is_setting = key.startswith("+") or not isinstance(value, dict)
-        (own if is_setting else below)[key] = value
+    models: documents.Section, folder: tuple[str, ...], project: str
+) -> Iterator[FolderDefaults]:
+    """What `models:` says; without the plus sign a mapping is a folder, as in dbt."""
+    own = {k: v for k, v in models.values.items() if k[:1] == "+" or not isinstance(v, dict)}
     if own:
-        settings = _settings(document, own, keys)
-        result.append(FolderDefaults(folder, settings))
-    for key, value in below.items():
-        child = document.mapping(value, *keys, key, what=f"the folder {key!r}")
-        _collect(document, child, (*keys, key), (*folder, key), result)
-
-
-def _settings(
-    document: documents.Document, own: Mapping[str, Any], keys: tuple[str, ...]
-) -> dict[str, Any]:
-    plain: dict[str, Any] = {key.removeprefix("+"): value for key, value in own.items()}
-    settings, problems = read_model_settings(plain)
-    if problems:
-        written = {key.removeprefix("+"): key for key in own}
-        raise error_of(
-            document.problem(p.message, *keys, written.get(p.key, p.key), hint=p.hint)
-            for p in problems
-        )
-    return settings
+        # dbt puts the project's name above the folders.
+        below = folder[1:] if folder[:1] == (project,) else folder
+        settings, problems = read_model_settings({k.removeprefix("+"): v for k, v in own.items()})
+        if problems:
+            written = {key.removeprefix("+"): key for key in own}
+            places = (written.get(p.key, p.key) for p in problems)
+            raise error_of(
+                models.problem(p.message, key, hint=p.hint)
+                for p, key in zip(problems, places, strict=True)
+            )
+        yield FolderDefaults(below, settings)
+    for key in models.values:
+        if key not in own:
+            child = models.section(key, f"the folder {key!r}")
+            yield from _folder_defaults(child, (*folder, key), project)
 
 
 def place_of(project: Project, key: str) -> Span:

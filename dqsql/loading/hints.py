@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from dqsql.loading.settings import CHECK_SETTINGS
 
+_Rule = Callable[[str], str | None]
 _WORD = re.compile(r"[^\W\d]\w*")
 # Operators in sqlglot's eyes, and what is meant.
 _OPERATORS = {
@@ -33,6 +34,7 @@ _BETWEEN = re.compile(r"^(.*?)\s*\bbetween\b(.*)$", re.IGNORECASE | re.DOTALL)
 # What stands bare where a text in quotes is wanted.
 _BARE_PATTERN = re.compile(r"^\s*(pattern|matches)\s*[(/](.*?)[)/]?\s*$", re.IGNORECASE | re.DOTALL)
 _COLUMN_BEFORE = re.compile(r"(?:[^\W\d]\w*|`[^`]+`)\s*,\s*(?=\S)")
+_NO_COMMA = re.compile(r"\([^()]*[\w']\s+['\w][^()]*\)")
 _RANGE_DOTS = re.compile(r"(-?\d+(?:\.\d+)?)\s*\.\.+\s*(-?\d+(?:\.\d+)?)")
 # Operators of other languages, of typographers and of fast fingers.
 _MISTYPED: Mapping[str, str] = {
@@ -89,11 +91,6 @@ def expression_hint(text: str) -> str | None:
 # --- rules on whole expressions ----------------------------------------------------------------
 
 
-def _between_call(text: str) -> str | None:
-    found = _BETWEEN_CALL.match(text)
-    return None if found is None else f"did you mean @in_range({found[1]}, {found[2]})?"
-
-
 def _operator_name(text: str) -> str | None:
     word = _WORD.match(text.strip())
     meant = _OPERATORS.get(word.group().lower()) if word else None
@@ -117,23 +114,11 @@ def _unquoted(text: str) -> str | None:
     return f"quote the {what}: @{name}({column}{prefix}'{body[len(column) :]}')"
 
 
-def _open_quote(text: str) -> str | None:
-    return "a quote is not closed" if text.count("'") % 2 or text.count('"') % 2 else None
-
-
 def _assigned(text: str) -> str | None:
     found = _ASSIGNED.search(text)
     if found is None:
         return None
     return f"write the values one after the other: ({(found.group(2) or '..').strip()})"
-
-
-def _and(text: str) -> str | None:
-    return AND if "&&" in _STRING.sub("''", text) else None
-
-
-def _percent(text: str) -> str | None:
-    return "shares are numbers between 0 and 1: 0.8, not 80%" if _PERCENT.search(text) else None
 
 
 def _mistyped(text: str) -> str | None:
@@ -165,23 +150,11 @@ def _dashed(text: str) -> str:
     return re.sub(r"(?<=\d)\s*[-\u2013]\s*(?=\.?\d)", " ", text)
 
 
-def _half(text: str) -> str | None:
-    found = _HALF.search(text)
-    if found is None:
-        return None
-    word = found.group(1)
-    return f"write a whole comparison after {word}, or: between 1 and 100"
-
-
 def _joined(text: str) -> str | None:
     found = _JOINED.search(text)
     if found is None or _WHOLE_BETWEEN.search(text):
         return None
     return f"leave {found.group(1)} out: each @ begins a new check"
-
-
-def _missing_end(text: str) -> str | None:
-    return "something is missing at the end" if _NOTHING_BEHIND.search(text) else None
 
 
 def _open_bracket(text: str) -> str | None:
@@ -195,34 +168,35 @@ def _open_bracket(text: str) -> str | None:
     return f"a parenthesis is not closed{several}"
 
 
-def _colon(text: str) -> str | None:
-    found = _COLON.search(_STRING.sub("''", text))
-    return f"name a parameter like this: {found.group(1)} => .." if found else None
+def _found(pattern: re.Pattern[str], hint: str, *, bare: bool = False) -> _Rule:
+    """A hint where a pattern is found in a text, or in one whose literals are empty."""
+
+    def rule(text: str) -> str | None:
+        found = pattern.search(_STRING.sub("''", text) if bare else text)
+        return None if found is None else hint.format(*found.groups())
+
+    return rule
 
 
-def _no_comma(text: str) -> str | None:
-    bare = _STRING.sub("''", text)
-    return "is a comma missing?" if re.search(r"\([^()]*[\w']\s+['\w][^()]*\)", bare) else None
-
-
-_RULES: tuple[Callable[[str], str | None], ...] = (
-    _between_call,
+_missing_end = _found(_NOTHING_BEHIND, "something is missing at the end")
+_RULES: tuple[_Rule, ...] = (
+    _found(_BETWEEN_CALL, "did you mean @in_range({0}, {1})?"),
     _operator_name,
     curly_quotes,
     _unquoted,
-    _open_quote,
+    lambda text: "a quote is not closed" if text.count("'") % 2 or text.count('"') % 2 else None,
     _assigned,
-    _and,
-    _percent,
-    _half,
+    _found(re.compile("&&"), AND, bare=True),
+    _found(_PERCENT, "shares are numbers between 0 and 1: 0.8, not 80%"),
+    _found(_HALF, "write a whole comparison after {0}, or: between 1 and 100"),
     _joined,
     _mistyped,
     lambda text: _missing_end(text) if _WHOLE_BETWEEN.search(text) else None,
     _between,
     _missing_end,
     _open_bracket,
-    _colon,
-    _no_comma,
+    _found(_COLON, "name a parameter like this: {0} => ..", bare=True),
+    _found(_NO_COMMA, "is a comma missing?", bare=True),
 )
 
 

@@ -25,17 +25,9 @@ _CLOSERS = {TokenType.R_PAREN: ")", TokenType.R_BRACKET: "]", TokenType.R_BRACE:
 _SET_OPERATORS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
 _QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES)
 _CLAUSES = (
-    TokenType.WHERE,
-    TokenType.GROUP_BY,
-    TokenType.HAVING,
-    TokenType.ORDER_BY,
-    TokenType.SORT_BY,
-    TokenType.CLUSTER_BY,
-    TokenType.DISTRIBUTE_BY,
-    TokenType.LIMIT,
-    TokenType.OFFSET,
-    TokenType.LATERAL,
-    TokenType.PIPE_GT,
+    *(TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY),
+    *(TokenType.SORT_BY, TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY, TokenType.LIMIT),
+    *(TokenType.OFFSET, TokenType.LATERAL, TokenType.PIPE_GT),
 )
 _ROW_LIMITS = (TokenType.LIMIT, TokenType.OFFSET)
 _LIMITS = (TokenType.NUMBER, TokenType.L_PAREN, TokenType.PARAMETER, TokenType.COLON, TokenType.ALL)

@@ -109,7 +109,7 @@ def _config_span(recorder: _Recorder, key: str) -> Span:
     """The place of a key in a model's `config(..)`, else of the call."""
     raw = recorder.raw
     call = locate(raw, r"\bconfig\s*\(") or (1, 1)
-    place = locate(raw, rf"\b{key}\b\s*[=:'\"]", call[0]) or call
+    place = locate(raw, rf"\b{re.escape(key)}\b\s*[=:'\"]", call[0]) or call
     return Span(recorder.file.path, place[0], place[1], key)
 
 
@@ -243,7 +243,8 @@ def refuse_circle(models: Sequence[CheckModel]) -> LoadError | None:
         circle = [by_id[uid] for uid in reversed(error.args[1])]
         names = " -> ".join(model.name for model in circle)
         model, following = circle[0], circle[1].name
-        place = locate(model.raw_sql, rf"\bref\s*\(\s*['\"]{following}['\"]") or (1, 1)
+        written = rf"\bref\s*\(\s*['\"]{re.escape(following)}['\"]"
+        place = locate(model.raw_sql, written) or (1, 1)
         span = Span(model.path, *place, f"ref('{following}')")
         return LoadError(f"check models refer to each other in a circle: {names}", span=span)
     return None

@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Collection
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from dqsql.model.types import TIMES, is_number
 
@@ -143,45 +144,19 @@ def first_day(moment: dt.datetime) -> dt.date | None:
 
 def floor(moment: dt.datetime, unit: str) -> dt.datetime:
     """The beginning of the unit that a moment lies in, as Spark's `date_trunc` has it."""
-    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
-    match unit:
-        case "year":
-            return midnight.replace(month=1, day=1)
-        case "quarter":
-            return midnight.replace(month=(moment.month - 1) // 3 * 3 + 1, day=1)
-        case "month":
-            return midnight.replace(day=1)
-        case "week":
-            return midnight - dt.timedelta(days=moment.weekday())
-        case "day":
-            return midnight
-        case "hour":
-            return moment.replace(minute=0, second=0, microsecond=0)
-        case "minute":
-            return moment.replace(second=0, microsecond=0)
-        case "second":
-            return moment.replace(microsecond=0)
-        case _:
-            raise ValueError(f"no unit of time: {unit}")
+    if unit == "week":
+        return floor(moment, "day") - dt.timedelta(days=moment.weekday())
+    months = _MONTHS.get(unit)
+    if months is not None:
+        return floor(moment.replace(month=(moment.month - 1) // months * months + 1, day=1), "day")
+    parts = ("day", "hour", "minute", "second", "microsecond")
+    zeros: dict[str, Any] = dict.fromkeys(parts[parts.index(unit) + 1 :], 0)
+    return moment.replace(**zeros)
 
 
 def end_of(moment: dt.datetime, unit: str) -> dt.datetime:
     """The beginning of the unit after the one that a moment lies in. Raises OverflowError."""
-    start = floor(moment, unit)
-    months = {"year": 12, "quarter": 3, "month": 1}.get(unit)
-    if months is not None:
-        index = start.year * 12 + start.month - 1 + months
-        if index // 12 > dt.MAXYEAR:
-            raise OverflowError("the calendar ends here")
-        return start.replace(year=index // 12, month=index % 12 + 1)
-    lengths = {
-        "week": dt.timedelta(weeks=1),
-        "day": dt.timedelta(days=1),
-        "hour": dt.timedelta(hours=1),
-        "minute": dt.timedelta(minutes=1),
-        "second": dt.timedelta(seconds=1),
-    }
-    return start + lengths[unit]
+    return _after(floor(moment, unit), unit)
 
 
 def before(moment: dt.datetime) -> dt.datetime:
@@ -204,16 +179,16 @@ def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, d
         unit = next((u for u, name in _UNIT_OF_NAME.items() if name.fullmatch(batch)), None)
     start = start.replace(tzinfo=dt.UTC)
     try:
-        return start, _after(start, unit)
+        return start, _after(start, unit) if unit in (*UNIT_SECONDS, *_MONTHS) else None
     except (OverflowError, ValueError):
         # The last year that a calendar has.
         return start, None
 
 
-def _after(start: dt.datetime, unit: str | None) -> dt.datetime | None:
-    if unit in UNIT_SECONDS:
-        return start + dt.timedelta(seconds=UNIT_SECONDS[unit])
-    if unit in _MONTHS:
-        month = start.month - 1 + _MONTHS[unit]
-        return start.replace(year=start.year + month // 12, month=month % 12 + 1)
-    return None
+def _after(start: dt.datetime, unit: str) -> dt.datetime:
+    if unit not in _MONTHS:
+        return start + dt.timedelta(seconds=UNIT_SECONDS.get(unit, 1))
+    year, month = divmod(start.year * 12 + start.month - 1 + _MONTHS[unit], 12)
+    if year > dt.MAXYEAR:
+        raise OverflowError("the calendar ends here")
+    return start.replace(year=year, month=month + 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.keys import model_view
-from dqsql.compiler.privacy import pii_columns
+from dqsql.compiler.privacy import pii_columns, private_of_relation
 from dqsql.engine.registered import Registered
 from dqsql.errors import UsageError, nearest
 from dqsql.loading.documents import relative_to
@@ -201,13 +201,8 @@ class Subjects:
         view = f"source__{source.name}__{source.table}"
         types = register(frame, view_name(view))
         reads = f"{{{{ source('{source.name}', '{source.table}') }}}}"
-        private = self._private(source)
+        private = private_of_relation(self.project.models, source.unique_id)
         return Subject(source.full_name, view, types, reads, source=source, private=private)
-
-    def _private(self, source: Source) -> frozenset[str]:
-        """The columns of a source that a check model which reads it marks as private."""
-        readers = (m for m in self.project.models if source.unique_id in m.depends_on)
-        return frozenset[str]().union(*map(pii_columns, readers))
 
     def _other(self, name: str) -> Subject:
         from dqsql.engine.statements import register
@@ -240,8 +235,8 @@ class Subjects:
         view = "relation__" + re.sub(r"\W+", "_", shown)
         reads = f"{{{{ source('{name}', '{table}') }}}}"
         places = {str(file.resolve()) for file in files}
-        known = (s for s in self.project.sources if s.path in places)
-        private = frozenset[str]().union(*map(self._private, known))
+        models, known = self.project.models, [s for s in self.project.sources if s.path in places]
+        private = frozenset[str]().union(*(private_of_relation(models, s.unique_id) for s in known))
         return Subject(shown, view, register(frame, view_name(view)), reads, private=private)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from dqsql.json_text import to_json
 from dqsql.model.monitors import COLUMN_TYPES, monitor_specs
 from dqsql.model.project import Annotation, CheckModel, MacroFile, Project, Source
+from dqsql.resources import resource_dir
 
 PARTS = ("configs", "checks", "macros")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -25,9 +26,9 @@ _PREFIXES = ("", "check_", "metric_")
 
 
 def own_macros(project: Project) -> list[MacroFile]:
-    """The macros of the project; the shipped ones have absolute paths of this machine."""
-    root = str(project.root)
-    return [m for m in project.macros if not m.path.startswith("/") or m.path.startswith(root)]
+    """The macros of the project, without the shipped ones."""
+    shipped = f"{resource_dir('macros')}/"
+    return [m for m in project.macros if not m.path.startswith(shipped)]
 
 
 def macro_texts(files: Iterable[MacroFile]) -> dict[str, str]:

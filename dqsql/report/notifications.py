@@ -245,9 +245,11 @@ def send(
 
 def _reason(error: Exception) -> str:
     """Why a message was not taken, without the error's own text: it may hold the address."""
-    cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(error, urllib.error.HTTPError):
         return str(error.code)
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, str):
+        return "its address is no URL of a server"
     if isinstance(cause, socket.gaierror):
         return "its host is not known"
     if isinstance(cause, TimeoutError):

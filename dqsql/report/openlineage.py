@@ -14,6 +14,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -266,11 +267,11 @@ class Datasets:
         else:
             yield self._sources.get(name) or Dataset(name)
 
-    @property
+    @cached_property
     def _views(self) -> Mapping[str, CheckModel]:
         return {view_name(m): m for m in self.project.models}
 
-    @property
+    @cached_property
     def _sources(self) -> Mapping[str, Dataset]:
         return {_plain(s.relation): Dataset.from_source(s) for s in self.project.sources}
 

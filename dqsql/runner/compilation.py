@@ -153,8 +153,9 @@ def compile_project(
     select = selection(project, select, exclude, selector, by_default=default_selector)
     selected = select_models(project.models, select, exclude, methods=methods)
     missed = unmatched(project.models, (*select, *exclude), methods=methods)
+    # In the project's order, which loading made a topological one.
     chosen = [m for m in selected if compiler.can_compile(m)]
-    kept = [compiler.compiled(model) for model in _upstream_first(chosen, project)]
+    kept = [compiler.compiled(model) for model in chosen]
     plans = tuple(_with_errors(c.plan, project) for c in kept)
     left = (*project.left_tests, *(t for c in kept for t in c.left))
     queries = _Queries({p.model.name: p for p in plans if not p.rejected}, compiler.queries)
@@ -366,12 +367,6 @@ class _Queries(Mapping[str, tuple[Query, ...]]):
 
     def __len__(self) -> int:
         return len(self._plans)
-
-
-def _upstream_first(chosen: Sequence[CheckModel], project: Project) -> list[CheckModel]:
-    """The chosen models in the project's order, which loading made a topological one."""
-    names = {m.name for m in chosen}
-    return [m for m in project.models if m.name in names]
 
 
 @dataclass(frozen=True)

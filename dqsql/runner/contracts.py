@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from dqsql.decisions.contract import ContractChange, contract_changes
 from dqsql.errors import ConfigError, Span, UsageError, error_of
@@ -19,10 +19,7 @@ from dqsql.model.tables import COLUMNS
 from dqsql.report.artefacts import write_atomically
 from dqsql.report.odcs import odcs_text
 from dqsql.runner.compilation import Place, Where
-from dqsql.runner.warehouse import Step, open_tables, silent
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from dqsql.runner.warehouse import Opening, open_tables, opened
 
 
 @dataclass(frozen=True)
@@ -37,18 +34,15 @@ class ImportedContract:
 
 def export_contract(
     model: str,
-    *,
-    project_dir: str | PathLike[str] = ".",
-    spark: SparkSession | None = None,
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Opening],
 ) -> str:
     """A check model as a data contract in ODCS YAML.
 
     The types of its columns are those of the last run. Rules that the standard has no words for are
     written for the engine `dqsql`. Raises DqsqlError.
     """
-    compiled = Where(project_dir, **place).compile()
+    where, spark, step = opened(at)
+    compiled = where.compile()
     plan = compiled.plan(model)
     if plan.rejected:
         # What is left out would be no part of the contract.

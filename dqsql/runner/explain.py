@@ -7,8 +7,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.decisions.lifecycle import heeded
@@ -23,12 +21,10 @@ from dqsql.model.wording import plural
 from dqsql.monitors.history import History
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, batches_of
 from dqsql.monitors.registry import recompute
-from dqsql.runner.compilation import Place, Where, plan_of
-from dqsql.runner.warehouse import Step, open_tables, silent
+from dqsql.runner.compilation import plan_of
+from dqsql.runner.warehouse import Opening, open_tables, opened
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from dqsql.engine.storage import Store
 
 # Says in an odd row which columns make it odd.
@@ -76,10 +72,7 @@ def explain(
     *,
     batch: str | None = None,
     segment: str | None = None,
-    project_dir: str | PathLike[str] = ".",
-    spark: SparkSession | None = None,
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Opening],
 ) -> Explanation:
     """Explain one stored verdict, and compute it again from stored metrics. No data is scanned.
 
@@ -90,15 +83,12 @@ def explain(
             something, else the newest.
         segment: the segment, if `result` is a check's id; by default the whole batch, or the
             segment that failed where only one did.
-        project_dir: folder of the project.
-        spark: an existing session to use.
-        **place: target, profile and variables, as in `Place`.
-        step: called with a description of what is being done.
+        **at: project, target, session and who hears of the progress, as in `Opening`.
 
     Raises:
         DqsqlError: the verdict does not exist, the project is wrong, or the tables cannot be read.
     """
-    where = Where(project_dir, **place)
+    where, spark, step = opened(at)
     project = where.stored_project()
 
     with open_tables(project, spark, step) as store:
@@ -122,10 +112,9 @@ def _declared(checks: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Ma
 def _explained(
     store: Store, row: Mapping[str, Any], declared: Mapping[str, Any], plan: Plan | None
 ) -> Explanation:
-
     details = json.loads(row["details"] or "{}")
     past = batches_of(details, checked_batches(store, row["model"]))
-    history = History(past, partial(_profiles, store, row["model"]))
+    history = History(past, lambda b: stored_rows(store, DISTRIBUTIONS, row["model"], [b]))
     history.add_metrics(stored_metrics(store, row["model"], [*past, row["batch"]]))
     stored = StoredVerdict(row, details, history, past, plan)
     again = recompute(stored)
@@ -143,11 +132,6 @@ def _explained(
         place=f"{declared['file']}:{declared['line']}",
         finding=_finding(store, row),
     )
-
-
-def _profiles(store: Store, model: str, batch: str) -> list[dict[str, Any]]:
-
-    return stored_rows(store, DISTRIBUTIONS, model, [batch])
 
 
 def _finding(store: Store, row: Mapping[str, Any]) -> Mapping[str, Any] | None:

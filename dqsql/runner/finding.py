@@ -22,7 +22,7 @@ from dqsql.model.tables import FINDINGS
 from dqsql.runner.compilation import Place, Where
 from dqsql.runner.review import user_of_process
 from dqsql.runner.tables import with_watched_tables
-from dqsql.runner.warehouse import Step, open_tables, silent
+from dqsql.runner.warehouse import Opening, Step, open_tables, opened, silent
 from dqsql.selection.choosing import chosen_names
 
 if TYPE_CHECKING:
@@ -48,10 +48,7 @@ def acknowledge(
     *,
     mute_until: dt.date | None = None,
     author: str | None = None,
-    project_dir: str | PathLike[str] = ".",
-    spark: SparkSession | None = None,
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Opening],
 ) -> tuple[Incident, ...]:
     """Acknowledge the open findings of checks: no more messages are sent about them.
 
@@ -63,10 +60,7 @@ def acknowledge(
         mute_until: the first day on which messages are sent again, in UTC; None: none while they
             are open.
         author: your name, which is stored; by default the user of this process.
-        project_dir: folder of the project.
-        spark: an existing session to use.
-        **place: target, profile and variables, as in `Place`.
-        step: called with a description of what is being done.
+        **at: project, target, session and who hears of the progress, as in `Opening`.
 
     Raises:
         DqsqlError: a check has no open finding, there is no reason, a run is active, or the tables
@@ -81,17 +75,13 @@ def acknowledge(
         "author": author or user_of_process(),
         "reason": said,
     }
-    return _changed(checks, change, Where(project_dir, **place), spark, step)
+    return _changed(checks, change, at)
 
 
 def assign(
     checks: Sequence[str],
     to: str | None,
-    *,
-    project_dir: str | PathLike[str] = ".",
-    spark: SparkSession | None = None,
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Opening],
 ) -> tuple[Incident, ...]:
     """Assign the open findings of checks to somebody; None: nobody. See `acknowledge`."""
     if to is not None and not to.strip():
@@ -99,7 +89,7 @@ def assign(
             "a finding cannot be assigned to a blank name", hint="--to ann@example.com"
         )
     change = {"assigned_to": to and to.strip()}
-    return _changed(checks, change, Where(project_dir, **place), spark, step)
+    return _changed(checks, change, at)
 
 
 def resolve(
@@ -107,10 +97,7 @@ def resolve(
     reason: str,
     *,
     author: str | None = None,
-    project_dir: str | PathLike[str] = ".",
-    spark: SparkSession | None = None,
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Opening],
 ) -> tuple[Incident, ...]:
     """Resolve the open findings of checks; see `acknowledge`.
 
@@ -122,38 +109,30 @@ def resolve(
         "author": author or user_of_process(),
         "reason": _reason(reason, "resolving a finding", "--reason 'the supplier sent it again'"),
     }
-    return _changed(checks, change, Where(project_dir, **place), spark, step)
+    return _changed(checks, change, at)
 
 
 def reopen(
     checks: Sequence[str],
     *,
     author: str | None = None,
-    project_dir: str | PathLike[str] = ".",
-    spark: SparkSession | None = None,
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Opening],
 ) -> tuple[Incident, ...]:
     """Open findings again that were acknowledged, muted or resolved; messages are sent again.
 
     If a check has no open finding, the newest resolved one is opened; see `acknowledge`.
     """
-    where = Where(project_dir, **place)
-    return _changed(checks, _reopening(author), where, spark, step, state=RESOLVED)
+    return _changed(checks, _reopening(author), at, state=RESOLVED)
 
 
 def unmute(
     checks: Sequence[str],
     *,
     author: str | None = None,
-    project_dir: str | PathLike[str] = ".",
-    spark: SparkSession | None = None,
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Opening],
 ) -> tuple[Incident, ...]:
     """Open the muted findings of checks again; other ones stay as they are. See `acknowledge`."""
-    where = Where(project_dir, **place)
-    return _changed(checks, _reopening(author), where, spark, step, state=MUTED)
+    return _changed(checks, _reopening(author), at, state=MUTED)
 
 
 def _reopening(author: str | None) -> Mapping[str, Any]:
@@ -210,13 +189,12 @@ def _reason(reason: str, what: str, hint: str) -> str:
 def _changed(
     checks: Sequence[str],
     change: Mapping[str, Any],
-    where: Where,
-    spark: SparkSession | None,
-    step: Step,
+    at: Opening,
     *,
     state: str = OPEN,
 ) -> tuple[Incident, ...]:
     """Change open findings, by ids of checks or findings; or those that are resolved or muted."""
+    where, spark, step = opened(at)
     project = where.stored_project()
     with (
         locked(project.target, [m.name for m in project.models]),

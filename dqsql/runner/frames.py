@@ -198,30 +198,16 @@ def _checked(
     frame: DataFrame, plan: Plan, project: Project, run_id: str, now: dt.datetime
 ) -> ModelResult:
     """What the checks say of the rows of a frame."""
-    from dqsql.engine.frames import as_view
-    from dqsql.engine.session import configured, runtime_conf
-
-    spark = frame.sparkSession
-    with (
-        _ONE_AT_A_TIME,
-        configured(spark, runtime_conf(project.target)),
-        as_view(frame, view_name(plan.model)),
-    ):
-        return _model_result(plan, project, spark, run_id, now)
-
-
-def _model_result(
-    plan: Plan, project: Project, spark: SparkSession, run_id: str, now: dt.datetime
-) -> ModelResult:
-    from dqsql.engine.frames import MemoryStore
+    from dqsql.engine.frames import MemoryStore, as_view
     from dqsql.engine.relations import register_dependencies
+    from dqsql.engine.session import configured, runtime_conf
     from dqsql.runner.model_run import ModelRun
 
     def silent(*_: Any) -> None:
         """There is nobody to tell."""
 
+    spark = frame.sparkSession
     store = MemoryStore(spark)
-    register_dependencies(spark, project, plan.model)
     run = ModelRun(
         plan=plan,
         project=project,
@@ -235,4 +221,7 @@ def _model_result(
         # What it gathers is never written.
         journal=Journal(store),
     )
-    return run.execute()
+    view = as_view(frame, view_name(plan.model))
+    with _ONE_AT_A_TIME, configured(spark, runtime_conf(project.target)), view:
+        register_dependencies(spark, project, plan.model)
+        return run.execute()

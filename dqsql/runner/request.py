@@ -37,6 +37,11 @@ _TOLD_AGAIN: Mapping[str, Shape] = {
     "batches": [str],
     **dict.fromkeys(("event_time_start", "event_time_end"), str),
 }
+# What is kept of a request as it is.
+_KEPT = (
+    *("selector", "full_refresh", "fail_fast", "event_time_start", "event_time_end"),
+    *("store_failures", "quarantine", "only_new", "dbt_tests"),
+)
 _SHAPE: Shape = {
     "results": [
         {
@@ -107,24 +112,15 @@ class RunRequest:
 
     def arguments(self, project: Project) -> dict[str, Any]:
         """What is kept of the request: variables by their hashes."""
-        where = self.where
+        where, dirs = self.where, self.where.profiles_dir
+        lists = {name: list(getattr(self, name)) for name in ("select", "exclude", "batches")}
         return {
-            "select": list(self.select),
-            "exclude": list(self.exclude),
-            "selector": self.selector,
+            **lists,
+            **{name: getattr(self, name) for name in _KEPT},
             "target": where.target,
             "profile": where.profile,
-            "profiles_dir": None if where.profiles_dir is None else str(where.profiles_dir),
+            "profiles_dir": None if dirs is None else str(dirs),
             "vars": kept_variables(where.vars, project),
-            "full_refresh": self.full_refresh,
-            "fail_fast": self.fail_fast,
-            "batches": list(self.batches),
-            "event_time_start": self.event_time_start,
-            "event_time_end": self.event_time_end,
-            "store_failures": self.store_failures,
-            "quarantine": self.quarantine,
-            "only_new": self.only_new,
-            "dbt_tests": self.dbt_tests,
             **({} if self.stream is None else {STREAM: dict(self.stream)}),
         }
 

@@ -32,7 +32,7 @@ from dqsql.model.tables import BATCHES, FINDINGS, RESULTS, REVIEWS
 from dqsql.model.wording import texts_of
 from dqsql.runner.compilation import Place, Where
 from dqsql.runner.tables import with_watched_tables
-from dqsql.runner.warehouse import Step, open_tables, silent
+from dqsql.runner.warehouse import Opening, Step, open_tables, opened, silent
 from dqsql.selection.choosing import chosen_names
 
 if TYPE_CHECKING:
@@ -90,10 +90,7 @@ def review(
     last: str | None = None,
     every: bool = False,
     author: str | None = None,
-    project_dir: str | PathLike[str] = ".",
-    spark: SparkSession | None = None,
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Opening],
 ) -> tuple[Reviewed, ...]:
     """Accept or reject batches that have been checked.
 
@@ -109,10 +106,7 @@ def review(
         verdict: `accept` or `reject`.
         reason: the reason, which is stored.
         author: your name, which is stored; by default the user of this process.
-        project_dir: folder of the project.
-        spark: an existing session to use.
-        **place: target, profile and variables, as in `Place`.
-        step: called with a description of what is being done.
+        **at: project, target, session and who hears of the progress, as in `Opening`.
 
     Raises:
         DqsqlError: the model or batch does not exist, there is no reason, a run of the model is
@@ -130,7 +124,8 @@ def review(
             "a review needs a batch",
             hint="`dqsql review list` shows what waits; --until BATCH and --all choose from it",
         )
-    project = Where(project_dir, **place).stored_project()
+    where, spark, step = opened(at)
+    project = where.stored_project()
     with locked(project.target, [model]), open_tables(project, spark, step, writes=True) as store:
         step("Writing the review")
         work = _Review(store, model, verdict, reason.strip(), author or user_of_process())

@@ -196,7 +196,9 @@ class _Suggesting:
         share = sample if sample is not None else max(_SHARE, min(0.5, _ENOUGH / total))
         rows = self._split(share, batches, batch_type, total)
         try:
-            measured = self._profile(rows.view + _SAMPLE)
+            measured = measured_profile(
+                self._measurer(rows.view + _SAMPLE), self.subject, self.step
+            )
             rows = replace(rows, learned=measured.profile.rows)
             if not rows.learned:
                 raise UsageError(
@@ -232,9 +234,7 @@ class _Suggesting:
         for i, each in enumerate(columns):
             metrics[f"d{i}.count"] = each.known
             metrics[f"d{i}.days"] = f"approx_count_distinct({each.day})"
-        values = Measurer(self.spark, self.project, self.catalog, self.subject.view).measure(
-            metrics
-        )
+        values = self._measurer(self.subject.view).measure(metrics)
         counts = {
             c.name: DayCounts(int(values[f"d{i}.count"]), float(values[f"d{i}.days"] or 0))
             for i, c in enumerate(columns)
@@ -305,9 +305,8 @@ class _Suggesting:
 
     # --- candidates ----------------------------------------------------------------------------
 
-    def _profile(self, view: str) -> ProfileWithSketches:
-        measurer = Measurer(self.spark, self.project, self.catalog, view)
-        return measured_profile(measurer, self.subject, self.step)
+    def _measurer(self, view: str) -> Measurer:
+        return Measurer(self.spark, self.project, self.catalog, view)
 
     def _candidates(self, measured: ProfileWithSketches, batches: int) -> list[Suggestion]:
         profile = measured.profile
@@ -394,8 +393,7 @@ class _Suggesting:
                 # It is not what suggestions were asked for.
                 self.notes.append(f"{name} is not looked at for keys: {error.message}")
                 continue
-            measurer = Measurer(self.spark, self.project, self.catalog, other.view)
-            yield from key_columns(measurer, other)
+            yield from key_columns(self._measurer(other.view), other)
 
     def _dependencies(self, profile: Profile) -> list[Suggestion]:
         candidates = across.dependency_candidates(profile)
@@ -403,12 +401,11 @@ class _Suggesting:
         if not sets:
             return []
         self.step(f"{self.subject.name}: dependencies")
-        measurer = Measurer(self.spark, self.project, self.catalog, self.subject.view + _SAMPLE)
         metrics = {
             f"d{i}": f"approx_count_distinct(struct({', '.join(quoted(n) for n in names)}))"
             for i, names in enumerate(sets)
         }
-        values = measurer.measure(metrics)
+        values = self._measurer(self.subject.view + _SAMPLE).measure(metrics)
         distinct = {names: float(values[f"d{i}"]) for i, names in enumerate(sets)}
         return across.dependencies(profile, candidates, distinct)
 

@@ -205,29 +205,13 @@ def _taken(path: str, relation: str) -> ConfigError:
 
 
 def _written(where: Where, project: Project, made: Draft, accepted: Sequence[Suggestion]) -> Draft:
+    file = project.root / made.path
     if not made.changed:
         return made
-    if not made.before and (project.root / made.path).exists():
+    if not made.before and file.exists():
         raise _taken(made.path, made.relation)
-    _require_comments_only(made)
-    _write_verified(where, project, made, accepted)
-    return made
-
-
-def _require_comments_only(made: Draft) -> None:
     if made.before and _code(made.before) != _code(made.after):
         raise LoadError(f"the suggestions would change more than comments of {made.path}")
-
-
-def _code(text: str) -> list[str]:
-    """The words of a text that are no comment."""
-    return blank(text, scan(text).comments).split()
-
-
-def _write_verified(
-    where: Where, project: Project, made: Draft, accepted: Sequence[Suggestion]
-) -> None:
-    file = project.root / made.path
     _replace(file, made.after)
     try:
         _verify(where, project, made, accepted)
@@ -237,6 +221,12 @@ def _write_verified(
         else:
             file.unlink()
         raise
+    return made
+
+
+def _code(text: str) -> list[str]:
+    """The words of a text that are no comment."""
+    return blank(text, scan(text).comments).split()
 
 
 def _verify(where: Where, before: Project, made: Draft, accepted: Sequence[Suggestion]) -> None:

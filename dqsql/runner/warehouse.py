@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import ConfigError, ProfileError
 from dqsql.model.project import METHODS, Project, Target, local_folder
 from dqsql.report.artefacts import ensure_writable, try_writing
+from dqsql.runner.compilation import Place, Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +50,24 @@ Step = Callable[[str], None]
 
 def silent(text: str) -> None:
     """Ignore the progress."""
+
+
+class Opening(Place, total=False):
+    """A project, its target, and how its tables are opened."""
+
+    project_dir: str | PathLike[str]
+    """Folder of the project; by default the current one."""
+    spark: SparkSession | None
+    """An existing session to use."""
+    step: Step
+    """Called with a description of what is being done."""
+
+
+def opened(at: Opening) -> tuple[Where, SparkSession | None, Step]:
+    """The project that is meant, the session that is handed in, and who hears of the progress."""
+    place: dict[str, Any] = {**at}
+    spark, step = place.pop("spark", None), place.pop("step", silent)
+    return Where(**place), spark, step
 
 
 def refuse_foreign_method(target: Target) -> None:

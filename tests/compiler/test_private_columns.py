@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from dqsql.compiler.privacy import exposing, withheld
+from dqsql.compiler.privacy import exposing, private_of_relation, withheld
 from dqsql.dialect import to_sql
 from dqsql.model.plan import PII_KEY
 
@@ -106,3 +108,12 @@ def test_what_may_tell_values_is_withheld_and_not_stored(
     assert bool(found & read) == hidden
     assert bool(exposing(plan.states, {"x"})) == hidden
     assert not withheld(plan.metrics, plan.states, {"z"})
+
+
+def test_a_source_is_private_by_the_models_that_read_it(compile_model: CompileModel) -> None:
+    marked = compile_model("select 1 as a,\n2 as b -- @not_null {pii: true}").plan.model
+    reader = replace(marked, depends_on=("source.raw.t",))
+    assert private_of_relation([reader], "source.raw.t") == {"b"}
+    assert private_of_relation([reader], reader.unique_id) == {"b"}
+    assert private_of_relation([marked], "source.raw.t") == frozenset()
+    assert private_of_relation([marked], None) == frozenset()

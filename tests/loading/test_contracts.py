@@ -90,6 +90,9 @@ def test_a_query_with_a_condition_and_what_is_not_understood() -> None:
         {"where": "NOT `x` IS NULL AND y > 1"},
         Severity.WARN,
     )
+    query = "select count({property}) from {object}"
+    found = rule_of({"type": "sql", "query": query, "mustBe": 0}, r"a\d")
+    assert found.expression == r"expect(COUNT(`a\d`) = 0)"
     for rule, reason in (
         ({"type": "text", "description": "all is well"}, "it is plain text"),
         ({"type": "custom", "engine": "soda"}, "it is for soda"),
@@ -101,6 +104,14 @@ def test_a_query_with_a_condition_and_what_is_not_understood() -> None:
                 "customProperties": [{"property": "mostly", "value": 7}],
             },
             "mostly",
+        ),
+        (
+            {
+                "type": "custom",
+                "engine": "dqsql",
+                "implementation": "@not_null {severity: warn} @unique",
+            },
+            "text after the annotation",
         ),
         ({"metric": "nullValues"}, "has no condition"),
         ({"metric": "odd", "mustBe": 1}, "not in the standard"),

@@ -281,6 +281,16 @@ def test_a_disabled_model_is_not_looked_at(write: Write) -> None:
             "checks/a.sql:1:18",
         ),
         (
+            {"checks/a(b.sql": "select a from {{ ref('a(b') }}"},
+            "in a circle: a(b -> a(b",
+            "checks/a(b.sql:1:18",
+        ),
+        (
+            {"checks/a.sql": "{{ config(**{'a(b': 1}) }}\nselect 1 as a"},
+            "unknown setting 'a(b'",
+            "checks/a.sql:1:15",
+        ),
+        (
             {"checks/a.sql": "select a\n from {{ ref('bb') }}"},
             "there is no check model 'bb'",
             "checks/a.sql:2:10",

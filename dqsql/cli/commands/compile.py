@@ -9,7 +9,7 @@ import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
 from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TESTS, options
-from dqsql.cli.project import all_errors, compile_project, target_dir, write_project_artefacts
+from dqsql.cli.project import all_errors, compile_project, write_project_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import error_of
 from dqsql.model.wording import first_of, plural
@@ -34,7 +34,7 @@ def command(session: Session, **where: Any) -> int:
     from dqsql.report.artefacts import ensure_writable
 
     compiled = compile_project(**where)
-    ensure_writable(target_dir(compiled))
+    ensure_writable(compiled.project.target_dir)
     files = dict(write_project_artefacts(compiled))
     errors = all_errors(compiled)
     records = [_record(compiled, plan, files.get(plan.model.name)) for plan in compiled.plans]

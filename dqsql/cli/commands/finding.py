@@ -71,17 +71,6 @@ def _print(session: Session, row: Mapping[str, Any]) -> None:
         session.say(printable(f"  {line}"))
 
 
-@command.command("acknowledge", cls=Command)
-@_CHECKS
-@options("reason", "author", *PROJECT, "output")
-@with_session
-def take_note(session: Session, **given: Any) -> int:
-    """Acknowledge the open findings of CHECKs: no more messages are sent about them."""
-    from dqsql.runner.finding import acknowledge
-
-    return _changed(session, acknowledge, **given)
-
-
 @command.command("mute", cls=Command)
 @_CHECKS
 @options("reason", "author")
@@ -106,17 +95,6 @@ def mute(session: Session, *, mute_until: datetime, **given: Any) -> int:
     return _changed(session, acknowledge, mute_until=mute_until.date(), **given)
 
 
-@command.command("unmute", cls=Command)
-@_CHECKS
-@options("author", *PROJECT, "output")
-@with_session
-def end_mute(session: Session, **given: Any) -> int:
-    """Send messages about the muted findings of CHECKs again, from now on."""
-    from dqsql.runner.finding import unmute
-
-    return _changed(session, unmute, **given)
-
-
 @command.command("assign", cls=Command)
 @_CHECKS
 @option("--to", required=True, metavar="NAME", help="Name of the person; '' for nobody.")
@@ -129,29 +107,35 @@ def assign_to(session: Session, *, to: str, **given: Any) -> int:
     return _changed(session, assign, to=to or None, **given)
 
 
-@command.command("resolve", cls=Command)
-@_CHECKS
-@options("reason", "author", *PROJECT, "output")
-@with_session
-def settle(session: Session, **given: Any) -> int:
-    """Resolve the open findings of CHECKs.
+def _add(name: str, help_text: str, *asked: str) -> None:
+    """Add a command that is a function of `runner.finding` by that name."""
 
-    The next batch in which a check finds something opens a new finding.
-    """
-    from dqsql.runner.finding import resolve
+    @command.command(name, cls=Command, help=help_text)
+    @_CHECKS
+    @options(*asked, "author", *PROJECT, "output")
+    @with_session
+    def change(session: Session, **given: Any) -> int:
+        from dqsql.runner import finding
 
-    return _changed(session, resolve, **given)
+        return _changed(session, getattr(finding, name), **given)
 
 
-@command.command("reopen", cls=Command)
-@_CHECKS
-@options("author", *PROJECT, "output")
-@with_session
-def open_again(session: Session, **given: Any) -> int:
-    """Open findings again that were acknowledged, muted or resolved; messages are sent again."""
-    from dqsql.runner.finding import reopen
-
-    return _changed(session, reopen, **given)
+_add(
+    "acknowledge",
+    "Acknowledge the open findings of CHECKs: no more messages are sent about them.",
+    "reason",
+)
+_add("unmute", "Send messages about the muted findings of CHECKs again, from now on.")
+_add(
+    "resolve",
+    "Resolve the open findings of CHECKs.\n\n"
+    "The next batch in which a check finds something opens a new finding.",
+    "reason",
+)
+_add(
+    "reopen",
+    "Open findings again that were acknowledged, muted or resolved; messages are sent again.",
+)
 
 
 def _changed(

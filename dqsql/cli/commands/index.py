@@ -16,7 +16,6 @@ from dqsql.report.text import file_size, printable
 
 if TYPE_CHECKING:
     from dqsql.monitors.lake_index import IndexSize
-    from dqsql.runner.compilation import Where
     from dqsql.runner.index import IndexResult
 
 _AT_LEAST_ONE = click.IntRange(min=1)
@@ -53,11 +52,12 @@ def build(
     sources and check models of the project are read, these over their history.
     """
     from dqsql.runner import index
+    from dqsql.runner.compilation import Where
 
     with session.progress() as progress:
         progress.step("Starting Spark")
         result = index.build(
-            _where(where), relations, tau=tau, max_values=max_values, step=progress.step
+            Where(**where), relations, tau=tau, max_values=max_values, step=progress.step
         )
     return _tell(session, result)
 
@@ -72,10 +72,11 @@ def update(session: Session, *, relations: Sequence[str], **where: Any) -> int:
     Relations that are already in the index are replaced. Names are as in `dqsql index build`.
     """
     from dqsql.runner import index
+    from dqsql.runner.compilation import Where
 
     with session.progress() as progress:
         progress.step("Starting Spark")
-        result = index.update(_where(where), relations, step=progress.step)
+        result = index.update(Where(**where), relations, step=progress.step)
     return _tell(session, result)
 
 
@@ -89,10 +90,11 @@ def show(session: Session, *, limit: int, **where: Any) -> int:
     Impurity is the mean share of values that do not match, in the columns where some do.
     """
     from dqsql.runner import index
+    from dqsql.runner.compilation import Where
 
     with session.progress() as progress:
         progress.step("Reading the index")
-        content = index.show(_where(where), limit=limit)
+        content = index.show(Where(**where), limit=limit)
     if session.json:
         head = [asdict(p) for p in content.head]
         session.print_outcome(location=content.location, **asdict(content.report), head=head)
@@ -126,11 +128,12 @@ def tag(
     """
     from dqsql.patterns.infer import NoPattern
     from dqsql.runner import index
+    from dqsql.runner.compilation import Where
 
     with session.progress() as progress:
         progress.step("Starting Spark")
         found = index.tag(
-            _where(where),
+            Where(**where),
             relation,
             column,
             max_false_negatives=max_false_negatives,
@@ -160,12 +163,6 @@ def _untagged(session: Session, what: str, found: Any) -> int:
     else:
         session.err.line(f"{printable(what)} has no pattern: {found.reason}")
     return EXIT_ERROR
-
-
-def _where(options: dict[str, Any]) -> Where:
-    from dqsql.runner.compilation import Where
-
-    return Where(**options)
 
 
 def _tell(session: Session, result: IndexResult) -> int:

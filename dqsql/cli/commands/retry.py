@@ -9,7 +9,7 @@ import click
 
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, STATE, options
-from dqsql.cli.project import compile_project, target_dir, write_run_artefacts
+from dqsql.cli.project import compile_project, write_run_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import UsageError
 from dqsql.model.wording import first_of
@@ -66,7 +66,7 @@ def command(
             " model that was removed needs no retry: run `dqsql run`",
         )
     refuse_other_variables(earlier, where.get("vars"), compiled.project)
-    ensure_writable(target_dir(compiled))
+    ensure_writable(compiled.project.target_dir)
     with session.progress() as progress:
         result = api.run(
             project_dir,

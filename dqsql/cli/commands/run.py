@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,6 @@ from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TABLES, TESTS
 from dqsql.cli.project import (
     compile_project,
     refuse_batch_by,
-    target_dir,
     watched_tables,
     write_run_artefacts,
 )
@@ -79,14 +79,20 @@ def command(
     from dqsql.report.artefacts import ensure_writable
     from dqsql.runner import api
 
-    if auto:
-        return _watch(session, words(auto), batch_by, batches, settings, timing=timing)
     where = {name: settings[name] for name in _WHERE}
-    compiled = compile_project(select=select, exclude=exclude, loaded=_start_ahead, **where)
-    ensure_writable(target_dir(compiled))
-    loaded = time.monotonic()
-    with session.progress() as progress:
+    if not auto:
+        compiled = compile_project(select=select, exclude=exclude, loaded=_start_ahead, **where)
+    with ExitStack() as stack:
+        progress = stack.enter_context(session.progress())
+        spark = None
+        if auto:
+            place = {name: settings[name] for name in PROJECT}
+            watched = watched_tables(words(auto), batch_by, progress.step, place)
+            compiled, spark = stack.enter_context(watched)
+        ensure_writable(compiled.project.target_dir)
+        loaded = time.monotonic()
         result = api.run(
+            spark=spark,
             select=select,
             exclude=exclude,
             batches=tuple(batches),
@@ -116,37 +122,6 @@ def _start_ahead(project: Project) -> None:
         from dqsql.engine.launching import start_ahead
 
         start_ahead(project)
-
-
-def _watch(
-    session: Session,
-    names: Sequence[str],
-    batch_by: str | None,
-    batches: Sequence[str],
-    settings: Mapping[str, Any],
-    *,
-    timing: bool,
-) -> int:
-    """Check tables that have no check files."""
-    began = time.monotonic()
-    from dqsql.report.artefacts import ensure_writable
-    from dqsql.runner import api
-
-    where = {name: settings[name] for name in PROJECT}
-    with (
-        session.progress() as progress,
-        watched_tables(names, batch_by, progress.step, where) as (compiled, spark),
-    ):
-        ensure_writable(target_dir(compiled))
-        loaded = time.monotonic()
-        result = api.run(
-            spark=spark,
-            batches=tuple(batches),
-            listener=session.listener(progress, compiled.plans),
-            compiled=compiled,
-            **settings,
-        )
-    return _finished(session, compiled, result, loaded - began if timing else None)
 
 
 _NUMBER = 10

@@ -359,7 +359,8 @@ def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Settings
     """A query that is one aggregate over the object, perhaps with a condition."""
     query = str(rule.get("query") or "")
     text = re.sub(r"\$?\{(?:object|table|model)\}", "dqsql_object", query)
-    text = re.sub(r"\$?\{(?:property|column|field)\}", quoted(column or "dqsql_column"), text)
+    name = quoted(column or "dqsql_column")
+    text = re.sub(r"\$?\{(?:property|column|field)\}", lambda _: name, text)
     try:
         tree = parse_one(text, dialect=_DIALECT)
     except SqlglotError:

@@ -25,7 +25,7 @@ from dqsql.loading.dbt.models import DbtModels, unknown_columns
 from dqsql.loading.dbt.places import Places
 from dqsql.loading.dbt.rebuilds import read_rebuilds
 from dqsql.loading.dbt.tests import AdoptedTest, Adopter
-from dqsql.loading.documents import Document, read_document
+from dqsql.loading.documents import Document, Section, read_document
 from dqsql.loading.models import known_names
 from dqsql.loading.profiles import TargetRequest, load_target
 from dqsql.model.project import CheckModel, LeftTest, Project, Reader, Source, Target
@@ -125,7 +125,8 @@ def _own_settings(document: Document, name: str, variables: Mapping[str, Any]) -
     for key in values:
         if key.replace("-", "_") in _NOT_FOR_DBT:
             raise own.problem(f"{key!r} is set in dbt's own files", key)
-    return build_config(own, {"macro_paths": [], **normalised(own)}, name, variables)
+    top = Section(own, {"macro_paths": [], **normalised(own)})
+    return build_config(top, name, variables)
 
 
 def own_target_path(config: DbtConfig) -> str:

@@ -158,19 +158,6 @@ class Adopter:
             used = []
         return self.manifest.macro(used[0]) if used else None
 
-    def _adopted(
-        self,
-        test: Node,
-        attached: str,
-        failing: Failing,
-        values: Mapping[str, Any],
-        where: str | None,
-        kind: str,
-    ) -> AdoptedTest:
-        annotations = tuple(self._annotations(test, failing, values, where, kind))
-        plain = len(annotations) == 1 and _is_default(test)
-        return AdoptedTest(attached, annotations, failing.by_row and plain)
-
     def _attached(self, test: Node, metadata: Mapping[str, Any]) -> str:
         """The unique id of the relation that is tested."""
         found = test.data.get("attached_node")
@@ -257,16 +244,23 @@ class Adopter:
             raise Unadoptable(f"only dbt can render {text!r}") from error
         return values[0] if single and isinstance(values[0], _NATIVE) else rendered
 
-    def _annotations(
-        self, test: Node, failing: Failing, values: Mapping[str, Any], where: str | None, kind: str
-    ) -> list[Annotation]:
+    def _adopted(
+        self,
+        test: Node,
+        attached: str,
+        failing: Failing,
+        values: Mapping[str, Any],
+        where: str | None,
+        kind: str,
+    ) -> AdoptedTest:
         column = values.get("column_name")
         about = _plain_name(column)
         span = self.spans.get(test.unique_id, Span(test.path))
+        levels, by_row = _levels(test), failing.by_row
         if not _is_default(test):
             # A threshold is about the number itself, which then serves both checks of the test.
             failing = replace(failing, quick=None, values=None)
-        return [
+        annotations = tuple(
             Annotation(
                 f"expect({_predicate(test, failing, condition)})",
                 CheckSettings(
@@ -286,8 +280,9 @@ class Adopter:
                 span,
                 about,
             )
-            for severity, condition, suffix in _levels(test)
-        ]
+            for severity, condition, suffix in levels
+        )
+        return AdoptedTest(attached, annotations, by_row and len(levels) == 1 and _is_default(test))
 
 
 def _counting(test: Node, failing: Failing) -> dict[str, Any]:

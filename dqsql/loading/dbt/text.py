@@ -31,16 +31,9 @@ _YAML_HINT = "put it under the column's config.meta.dqsql in a YAML file"
 _OPEN, _CLOSE = TokenType.L_PAREN, TokenType.R_PAREN
 _BEFORE_RELATION = (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
 _ENDS_FROM = (
-    TokenType.WHERE,
-    TokenType.GROUP_BY,
-    TokenType.HAVING,
-    TokenType.ORDER_BY,
-    TokenType.SORT_BY,
-    TokenType.CLUSTER_BY,
-    TokenType.DISTRIBUTE_BY,
-    TokenType.LIMIT,
-    TokenType.WINDOW,
-    TokenType.QUALIFY,
+    *(TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT),
+    *(TokenType.SORT_BY, TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY),
+    *(TokenType.WINDOW, TokenType.QUALIFY),
 )
 _NO_ALIAS = """
     on using join left right inner outer full cross semi anti natural where group having order limit

@@ -67,8 +67,11 @@ class CadenceDetector(MonitorByMonitor):
         zones = cadence.zones_in(self.context.plan.model.sql)
         rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor), zones=zones)
         known = known[-_window(rules.fpr) :]
-        found = _SeenTimes(rules, _times(known), start, self._delays(rules, batch, known, start))
-        decided = found.decided(plain_time(self.context.now))
+        past, delays = _times(known), None
+        if not self.context.history.known or batch == self.context.history.known[-1]:
+            # Of others than the newest nothing can be late.
+            delays = _delays_of(rules, [*past, start], self.place.ledger)
+        decided = _decided(rules, past, start, delays, plain_time(self.context.now))
         details = {
             **recompute.rests_on(self.context.history, known),
             **rules.details(),
@@ -76,22 +79,13 @@ class CadenceDetector(MonitorByMonitor):
         }
         if decided.is_late:
             # Else the tables would say which batch was the newest of a run.
-            details["delays"] = [d.total_seconds() for d in found.delays or ()]
+            details["delays"] = [d.total_seconds() for d in delays or ()]
         if decided.missing:
             return _told(monitor, batch, decided.words, details)
         if decided.gap is None:
-            text = f"still learning: {len(found.past)} of {rules.min_history} batches in a rhythm"
+            text = f"still learning: {len(past)} of {rules.min_history} batches in a rhythm"
             return result_of(monitor, batch, Status.SKIPPED, text)
         return with_details(result_of(monitor, batch, Status.PASS, ""), **details)
-
-    def _delays(
-        self, rules: _Rules, batch: str, known: Sequence[str], start: dt.datetime
-    ) -> list[dt.timedelta] | None:
-        """How long after their end batches came; None for a batch that is not the newest."""
-        if self.context.history.known and batch != self.context.history.known[-1]:
-            return None
-        times = [*_times(known), start]
-        return _delays_of(rules, times, self.place.ledger)
 
 
 @dataclass(frozen=True)
@@ -143,30 +137,23 @@ class _CadenceVerdict:
         }
 
 
-@dataclass(frozen=True)
-class _SeenTimes:
-    """What a verdict is about: when the batches before began, oldest first, and this one.
+def _decided(
+    rules: _Rules,
+    past: Sequence[dt.datetime],
+    start: dt.datetime,
+    delays: Sequence[dt.timedelta] | None,
+    now: dt.datetime,
+) -> _CadenceVerdict:
+    """What is missing, by the time in UTC.
 
-    `delays` are how long after their end batches came; None where nothing can be late.
+    `past` are when the batches before began, oldest first; `delays` how long after their end
+    batches came, None where nothing can be late.
     """
-
-    rules: _Rules
-    past: Sequence[dt.datetime]
-    start: dt.datetime
-    delays: Sequence[dt.timedelta] | None
-
-    def decided(self, now: dt.datetime) -> _CadenceVerdict:
-        """What is missing, by the time in UTC."""
-        rules, times = self.rules, [*self.past, self.start]
-        fpr = rules.fpr or 0.0
-        how = rules.declared, rules.min_history, rules.zones
-        gap = cadence.gap_before(self.past, self.start, fpr, *how)
-        late = None
-        if self.delays is not None:
-            late = cadence.lateness(times, self.delays, now, rules.declared, rules.grace)
-        return _CadenceVerdict(
-            rules, self.start, rules.declared or cadence.learn_cadence(self.past), gap, late
-        )
+    how = rules.declared, rules.min_history, rules.zones
+    gap, late = cadence.gap_before(past, start, rules.fpr or 0.0, *how), None
+    if delays is not None:
+        late = cadence.lateness([*past, start], delays, now, rules.declared, rules.grace)
+    return _CadenceVerdict(rules, start, rules.declared or cadence.learn_cadence(past), gap, late)
 
 
 def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
@@ -183,16 +170,15 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     )
     delays = details.get("delays")
     waits = None if delays is None else [dt.timedelta(seconds=d) for d in delays]
-    decided = _SeenTimes(rules, _times(stored.past), start, waits).decided(
-        plain_time(stored.row["evaluated_at"])
-    )
-    now = decided.details()
+    now = plain_time(stored.row["evaluated_at"])
+    decided = _decided(rules, _times(stored.past), start, waits, now)
+    again = decided.details()
     return recompute.Recomputed(
         (
             recompute.status_again(stored, broken=bool(decided.missing)),
-            *recompute.compared_by(("missing", "chance"), details, now),
+            *recompute.compared_by(("missing", "chance"), details, again),
             *recompute.compared_by(
-                ("rhythm", "missing", "due by"), details["compared_with"], now["compared_with"]
+                ("rhythm", "missing", "due by"), details["compared_with"], again["compared_with"]
             ),
         )
     )
@@ -316,10 +302,6 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
     return [WatchedMetric(Family.ANY, "row_count", "row_count()", None)]
 
 
-def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
-    return Reach(0)
-
-
 KIND = MonitorKind(
     MonitorSpec(
         name=_NAME,
@@ -330,7 +312,7 @@ KIND = MonitorKind(
     ),
     detector=CadenceDetector,
     order=20,
-    reach=_reach,
+    reach=lambda monitor, defaults: Reach(0),
     read=rules_of,
     recompute=_recomputed,
     is_due=_is_due,

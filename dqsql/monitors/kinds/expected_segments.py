@@ -72,7 +72,9 @@ class _SegmentsVerdict:
 
 
 def _decided_by_names(names: Sequence[str], now: frozenset[str]) -> _SegmentsVerdict:
-    missing = [n for n in names if not _is_there(n, now)]
+    # By its name (`origin=EWR`) or its value alone (`EWR`).
+    known = {*now, *(s.partition("=")[2] for s in now)}
+    missing = [n for n in names if n not in known]
     return _SegmentsVerdict(names, missing, ", ".join(missing), len(now))
 
 
@@ -135,11 +137,6 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
             *recompute.compared_by(tuple(shown), details["compared_with"], shown),
         )
     )
-
-
-def _is_there(name: str, present: frozenset[str]) -> bool:
-    """Whether a segment has rows, by its name (`origin=EWR`) or its value alone (`EWR`)."""
-    return any(s == name or s.partition("=")[2] == name for s in present)
 
 
 def segments_named(monitor: Monitor) -> tuple[list[str], dict[str, Any]]:

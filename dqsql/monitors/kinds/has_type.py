@@ -8,7 +8,7 @@ from typing import ClassVar
 from dqsql.decisions.contract import WIDENED, change_of_type
 from dqsql.errors import AnnotationError
 from dqsql.model.contract import LOGICAL, is_logical, spark_type
-from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
+from dqsql.model.monitors import MonitorSpec, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.model.types import type_of
@@ -60,15 +60,11 @@ def type_promised(monitor: Monitor) -> str:
     return kind
 
 
-def _watches(use: MonitorUse) -> list[WatchedMetric]:
-    return [WatchedMetric(Family.ANY, "schema", "schema()", None)]
-
-
 KIND = MonitorKind(
     MonitorSpec(
         name=_NAME,
         settings={},
-        watches=_watches,
+        watches=lambda use: [WatchedMetric(Family.ANY, "schema", "schema()", None)],
         about_column=True,
         configurable=False,
         symptom="types and patterns",

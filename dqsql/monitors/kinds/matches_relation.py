@@ -32,7 +32,7 @@ from dqsql.compiler.diff import (
     sampled_differences,
 )
 from dqsql.compiler.keys import batch_columns, batch_text, model_view
-from dqsql.compiler.privacy import pii_columns
+from dqsql.compiler.privacy import pii_columns, private_of_relation
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import as_type, parse_expression, shortened, to_sql
 from dqsql.errors import AnnotationError, CompileError, DqsqlError, QueryError, Span, nearest
@@ -204,7 +204,8 @@ class MatchDetector(MonitorByMonitor):
         for name in (*call.keys, *wanted):
             self._require(name, theirs, relation.name, "the comparison needs it")
             self._require(name, ours, model.name, "the comparison needs it")
-        hidden = pii_columns(model) | self._private(relation)
+        models = self.place.project.models
+        hidden = pii_columns(model) | private_of_relation(models, relation.unique_id)
         columns = {
             n: ComparedColumn(
                 ours[n.lower()][0],
@@ -238,11 +239,6 @@ class MatchDetector(MonitorByMonitor):
                 f"{relation} has no column {name}, and {why}",
                 hint=nearest(name.lower(), known) or f"it has {', '.join(known)}",
             )
-
-    def _private(self, relation: Relation) -> frozenset[str]:
-        models = self.place.project.models
-        mine = next((m for m in models if m.unique_id == relation.unique_id), None)
-        return frozenset() if mine is None else frozenset(pii_columns(mine))
 
     # --- telling -------------------------------------------------------------------------------
 

@@ -22,48 +22,22 @@ from dqsql.monitors.kinds.avh.settings import NAME, SETTINGS, avh_settings, rate
 # Metrics of Tables 3 and 4 of "Auto-Validate by History" (KDD 2023), by the paper's names, and
 # quartiles, shares of letters' cases and of rows without a proper value beside them; what their
 # two-distribution metrics are computed from is in the profiles.
-_NUMERIC = {
-    "min": "min({c})",
-    "max": "max({c})",
-    "mean": "mean({c})",
-    "median": "median({c})",
+_NAMES = {
+    Family.NUMERIC: "min max mean median p25 p75 sum range row_count unique_ratio complete_ratio"
+    " nan_ratio infinite_ratio count stddev quantile_profile",
+    # Values of dates and times are told by how far they are from their batch.
+    Family.TIME: "days_to_min days_to_max days_to_median row_count unique_ratio complete_ratio"
+    " dist_val_count",
+    Family.TEXT: "str_len char_len digit_len punc_len upper_ratio lower_ratio row_count"
+    " unique_ratio complete_ratio empty_ratio dist_val_count value_profile pattern_profile",
+}
+# What is more than the metric of that name of the column.
+_CALLS = {
+    **dict.fromkeys(("days_to_min", "days_to_max", "days_to_median"), "{name}({c}{batch})"),
     "p25": "quantile({c}, 0.25)",
     "p75": "quantile({c}, 0.75)",
-    "sum": "sum({c})",
-    "range": "range({c})",
     "row_count": "row_count()",
-    "unique_ratio": "unique_ratio({c})",
-    "complete_ratio": "complete_ratio({c})",
-    "nan_ratio": "nan_ratio({c})",
-    "infinite_ratio": "infinite_ratio({c})",
-    "count": "count({c})",
-    "stddev": "stddev({c})",
-    "quantile_profile": "quantile_profile({c})",
-}
-_TEXT = {
-    "str_len": "str_len({c})",
-    "char_len": "char_len({c})",
-    "digit_len": "digit_len({c})",
-    "punc_len": "punc_len({c})",
-    "upper_ratio": "upper_ratio({c})",
-    "lower_ratio": "lower_ratio({c})",
-    "row_count": "row_count()",
-    "unique_ratio": "unique_ratio({c})",
-    "complete_ratio": "complete_ratio({c})",
-    "empty_ratio": "empty_ratio({c})",
-    "dist_val_count": "dist_val_count({c})",
     "value_profile": "value_profile({c}, {hashed})",
-    "pattern_profile": "pattern_profile({c})",
-}
-# Values of dates and times are told by how far they are from their batch.
-_TIME = {
-    "days_to_min": "days_to_min({c}{batch})",
-    "days_to_max": "days_to_max({c}{batch})",
-    "days_to_median": "days_to_median({c}{batch})",
-    "row_count": "row_count()",
-    "unique_ratio": "unique_ratio({c})",
-    "complete_ratio": "complete_ratio({c})",
-    "dist_val_count": "dist_val_count({c})",
 }
 # No other number is NaN or infinite.
 _FLOAT_ONLY = frozenset({"nan_ratio", "infinite_ratio"})
@@ -71,28 +45,17 @@ _FLOAT_ONLY = frozenset({"nan_ratio", "infinite_ratio"})
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
     column = use.annotation.column
-    hidden = hides_values(use.model, column, use.annotation.settings)
-    names = {
-        "c": quoted(column or ""),
-        "hashed": "true" if hidden else "false",
-        "batch": batch_argument(use.model),
-    }
-    families = {name: Family.NUMERIC for name in _NUMERIC} | dict.fromkeys(
-        _FLOAT_ONLY, Family.FLOATING
-    )
+    hashed = "true" if hides_values(use.model, column, use.annotation.settings) else "false"
+    about = {"c": quoted(column or ""), "hashed": hashed, "batch": batch_argument(use.model)}
     return [
-        *(
-            WatchedMetric(families[name], name, text.format_map(names), column)
-            for name, text in _NUMERIC.items()
-        ),
-        *(
-            WatchedMetric(Family.TIME, name, text.format_map(names), column)
-            for name, text in _TIME.items()
-        ),
-        *(
-            WatchedMetric(Family.TEXT, name, text.format_map(names), column)
-            for name, text in _TEXT.items()
-        ),
+        WatchedMetric(
+            Family.FLOATING if name in _FLOAT_ONLY else family,
+            name,
+            _CALLS.get(name, "{name}({c})").format(name=name, **about),
+            column,
+        )
+        for family, names in _NAMES.items()
+        for name in names.split()
     ]
 
 

@@ -108,8 +108,10 @@ class DriftDetector:
         asked = tuple(self.context.rows)
         for sql in dict.fromkeys(u.relation for u in units if u.relation is not None):
             wanted = [w for u in units if u.relation == sql for w in _wanted(u)]
-            relation: Relation = by_sql[sql]
-            self._relations[sql] = measured_reference(self.place, relation, wanted, asked)
+            try:
+                self._relations[sql] = measured_reference(self.place, by_sql[sql], wanted, asked)
+            except DqsqlError as error:
+                self._relations[sql] = ReferenceValues({}, error=error)
         fixed = {u.call.against.batch for u in units if u.call.against.batch is not None}
         stored = [b for b in fixed if b not in self.context.rows]
         names = {COUNT, ROWS}
@@ -293,15 +295,6 @@ def measured_reference(
     place: Workplace, relation: Relation, wanted: Sequence[Wanted], batches: Sequence[str]
 ) -> ReferenceValues:
     """Measure metrics of another relation in one statement; of its batches, where it has some."""
-    try:
-        return _measured(place, relation, wanted, batches)
-    except DqsqlError as error:
-        return ReferenceValues({}, error=error)
-
-
-def _measured(
-    place: Workplace, relation: Relation, wanted: Sequence[Wanted], batches: Sequence[str]
-) -> ReferenceValues:
     # Imported here because it starts with pyspark, which takes half a second.
     from dqsql.engine.measuring import made_up_model
     from dqsql.engine.statements import register_query, rows_of

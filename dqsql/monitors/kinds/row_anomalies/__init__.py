@@ -68,46 +68,6 @@ _SHOWN_ROWS, _SHOWN_COLUMNS = 100, 5
 _FEWEST_ROWS = 100
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of a model's batches."""
-
-    place: Workplace
-
-    def columns(self, settings: RowSettings) -> list[str]:
-        """The columns that are compared: those named, or all that can be."""
-        model = self.place.plan.model
-        keys = {c.lower() for c in batch_columns(model)}
-        found = comparable(self.place.types, {*keys, *pii_columns(model)})
-        wanted = {c.lower() for c in settings.columns}
-        return [c for c in found if not wanted or c.lower() in wanted]
-
-    def reader(
-        self,
-        batches: Sequence[str],
-        monitor: Monitor,
-        columns: Sequence[str],
-        sizes: Mapping[str, int],
-    ) -> RowSample:
-        """Statements about the rows of some batches."""
-        place = self.place
-        chosen = BatchFilter(tuple(batches), place.batch_type, place.types)
-        where = monitor.settings.where
-        # How many rows are left of a batch by a condition is not known.
-        known = sizes if where is None else {}
-        return RowSample(place.plan, (), chosen, place.label, columns, where, known)
-
-    def shown(self) -> list[str]:
-        """The columns that may be kept of a row."""
-        private = pii_columns(self.place.plan.model)
-        return [c for c in self.place.types if c.lower() not in private]
-
-    def size(self, batch: str) -> int:
-        """How many rows a batch of before the run had; 0 where that is not known."""
-        record = self.place.ledger.get(batch)
-        return 0 if record is None else record.rows
-
-
 @dataclass
 class _Unit:
     """One monitor, with the rows of batches that were sampled, and the model learned last.
@@ -136,11 +96,7 @@ class RowAnomalyDetector:
         defaults = self.context.defaults(NAME)
         for monitor in self.context.plan.monitors_of(NAME):
             settings = row_settings(monitor, defaults)
-            self.units.append(_Unit(monitor, settings, self._rows.columns(settings)))
-
-    @property
-    def _rows(self) -> _Rows:
-        return _Rows(self.place)
+            self.units.append(_Unit(monitor, settings, self._columns(settings)))
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Sample the batches of the run, and those before the first of them, in one statement."""
@@ -239,8 +195,7 @@ class RowAnomalyDetector:
 
         if not batches:
             return
-        sizes = {b: self._size(b) for b in batches}
-        reader = self._rows.reader(batches, unit.monitor, unit.columns, sizes)
+        reader = self._reader(unit, batches, {b: self._size(b) for b in batches})
         statement = reader.sample(unit.settings.sample_size)
         found = sampled_rows(self.place.spark, self.context.plan.model.name, statement)
         names = np.array(found[ROW_BATCH].to_pylist(), dtype=object)
@@ -248,8 +203,26 @@ class RowAnomalyDetector:
             mine = found.filter(pa.array(names == batch)) if len(names) else found
             unit.rows[batch] = mine.drop_columns([ROW_BATCH])
 
+    def _columns(self, settings: RowSettings) -> list[str]:
+        """The columns that are compared: those named, or all that can be."""
+        model = self.place.plan.model
+        keys = {c.lower() for c in batch_columns(model)}
+        found = comparable(self.place.types, {*keys, *pii_columns(model)})
+        wanted = {c.lower() for c in settings.columns}
+        return [c for c in found if not wanted or c.lower() in wanted]
+
+    def _reader(self, unit: _Unit, batches: Sequence[str], sizes: Mapping[str, int]) -> RowSample:
+        """Statements about the rows of some batches."""
+        place, where = self.place, unit.monitor.settings.where
+        chosen = BatchFilter(tuple(batches), place.batch_type, place.types)
+        # How many rows are left of a batch by a condition is not known.
+        known = sizes if where is None else {}
+        return RowSample(place.plan, (), chosen, place.label, unit.columns, where, known)
+
     def _size(self, batch: str) -> int:
-        return self.context.rows.get(batch, self._rows.size(batch))
+        """How many rows a batch has; 0 where that is not known."""
+        record = self.place.ledger.get(batch)
+        return self.context.rows.get(batch, 0 if record is None else record.rows)
 
     def _values(self, unit: _Unit, rows: pa.Table) -> dict[str, Any]:
         return {name: _values(rows[name], self._is_text(name)) for name in unit.columns}
@@ -290,12 +263,13 @@ class RowAnomalyDetector:
     def _scored_by_spark(self, unit: _Unit, detector: RowDetector, batch: str) -> _Found:
         from dqsql.engine.row_scores import scored_rows
 
-        reader = self._rows.reader([batch], unit.monitor, unit.columns, {})
+        private = pii_columns(self.place.plan.model)
+        shown = [c for c in self.place.types if c.lower() not in private]
         scorer = self._scorer(unit, detector)
         rows, odd, worst = scored_rows(
             self.place.spark,
             self.context.plan.model.name,
-            reader.whole(self._rows.shown()),
+            self._reader(unit, [batch], {}).whole(shown),
             scorer.scores,
             scorer.reasons,
             detector.threshold,
