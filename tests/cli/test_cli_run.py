@@ -35,6 +35,7 @@ def test_the_options_reach_the_run(
     call = fake_run.calls[0]
     del call["listener"], call["compiled"]
     assert call == {
+        "spark": None,
         "project_dir": Path(),
         "select": ("orders", "tag:shop"),
         "exclude": ("path:none",),

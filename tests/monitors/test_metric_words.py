@@ -17,11 +17,12 @@ from dqsql.model.metric_traits import (
     PATTERN_DISTANCES,
     metric_words,
 )
-from dqsql.monitors.kinds.avh import _NUMERIC, _TEXT
+from dqsql.monitors.kinds.avh import _NAMES
 from dqsql.monitors.kinds.avh.words import message, moved
 
 _SPEAKS = {"min", "max", "mean", "median", "sum", "count"}
-_WATCHED = {*_NUMERIC, *_TEXT, *NUMERIC_DISTANCES, *CATEGORICAL_DISTANCES, *PATTERN_DISTANCES}
+_DISTANCES = {*NUMERIC_DISTANCES, *CATEGORICAL_DISTANCES, *PATTERN_DISTANCES}
+_WATCHED = _DISTANCES.union(*(names.split() for names in _NAMES.values()))
 
 
 @pytest.mark.parametrize(
