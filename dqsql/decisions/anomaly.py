@@ -20,7 +20,6 @@ from dqsql.decisions import strategies_limits
 from dqsql.decisions.anomaly_bands import Band, bands_of, distance
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE
-from dqsql.decisions.constraints import number_text
 from dqsql.decisions.magnitudes import usable
 from dqsql.decisions.seasonal import DayOfWeek, HourOfDay, HourOfWeek, Month, Stl
 from dqsql.decisions.strategies import (
@@ -42,7 +41,7 @@ from dqsql.decisions.strategies_holt_winters import HoltWinters
 from dqsql.decisions.strategies_models import model_strategy, models
 from dqsql.decisions.strategies_parameters import bind
 from dqsql.errors import DecisionError, nearest
-from dqsql.model.wording import range_words
+from dqsql.model.wording import number_text, range_words
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value", "excluded", "undecidable"]
 

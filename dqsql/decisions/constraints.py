@@ -18,9 +18,9 @@ from dqsql.model.plan import Bounds, Check, Metric, Plan
 from dqsql.model.project import CONTRACT_TAG, DBT_TEST, DBT_TEST_NAME, NoData, Scope, Severity
 from dqsql.model.results import CONSTRAINT, CheckOutcome, MetricValue, Result, Status
 from dqsql.model.types import type_of
+from dqsql.model.wording import number_text
 
 _MAX_SHOWN = 200  # characters
-_DIGITS, _MOST_DIGITS = 6, 12
 _UNITS = {"freshness": " hours"}
 # A demand that a metric has a value, or none: nothing that NaN could meet by being large.
 _ONLY_PRESENCE = re.compile(r"\bis(?: not)? null$", re.IGNORECASE)
@@ -440,26 +440,3 @@ def _expected(expression: str, bounds: Bounds | None, observations: Sequence[Obs
     )
     unit = _UNITS.get(observations[0].name, "") if len(observations) == 1 else ""
     return f"{words} {number_text(limit)}{unit}"
-
-
-def number_text(value: float, apart: float | None = None) -> str:
-    """A number for people: up to six significant digits, whole numbers whole.
-
-    More where numbers that are told together are no further `apart` than that, so that they differ.
-
-    >>> number_text(1234567.8), number_text(48.09532), number_text(48.09532, 0.0001)
-    ('1,234,568', '48.0953', '48.09532')
-    """
-    if math.isnan(value) or math.isinf(value):
-        return str(value)
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    if abs(value) >= 1e15:
-        return f"{value:.6g}"
-    size = math.floor(math.log10(abs(value)))
-    digits = max(_DIGITS, size + 1)
-    if apart and math.isfinite(apart):
-        digits = max(digits, min(_MOST_DIGITS, size - math.floor(math.log10(apart)) + 2))
-    text = f"{value:,.{digits}g}"
-    # What is rounded up may have one digit more: 1,000,000 and not 1e+06.
-    return f"{value:,.0f}" if "e+" in text else text

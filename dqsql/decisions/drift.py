@@ -36,6 +36,7 @@ from dqsql.decisions.distances import (
     kl_divergence,
     smoothed,
 )
+from dqsql.model.wording import number_text
 
 MEASURES = ("psi", "js", "kl", "ks", "wasserstein", "chi2")
 # Measures of numbers only, of categories only, and those that have a p-value.
@@ -268,7 +269,9 @@ def _kolmogorov_smirnov(reference: Numbers, new: Numbers) -> tuple[float, float,
     p, q = reference.below(points), new.below(points)
     place = int(np.abs(p - q).argmax())
     value = abs(float(p[place] - q[place]))
-    at = f"at or below {points[place]:.6g} are {_percent(p[place])} -> {_percent(q[place])}"
+    at = (
+        f"at or below {number_text(points[place])} are {_percent(p[place])} -> {_percent(q[place])}"
+    )
     off = reference.resolution + new.resolution
     return value, ks_p_value(max(0.0, value - off), reference.rows, new.rows), at
 
@@ -294,7 +297,7 @@ def _quantile_shifts(reference: Numbers, new: Numbers) -> tuple[str, ...]:
     for rank in _RANKS:
         old, now = reference.at_rank(rank), new.at_rank(rank)
         name = "median" if rank == 0.5 else f"p{100 * rank:.0f}"
-        told.append(f"{name} {old:.6g} -> {now:.6g}")
+        told.append(f"{name} {number_text(old)} -> {number_text(now)}")
     return tuple(told)
 
 

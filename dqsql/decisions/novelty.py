@@ -26,13 +26,13 @@ import numpy.typing as npt
 import scipy
 
 from dqsql.decisions.arrays import FloatArray
-from dqsql.decisions.constraints import number_text
 from dqsql.decisions.forecasts import median_of
 from dqsql.decisions.magnitudes import infinite_if_larger, usable
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, aggregate, resolution
 from dqsql.decisions.novelty_rate import surprise
 from dqsql.decisions.seasonal import seasons_at
 from dqsql.errors import DecisionError
+from dqsql.model.wording import number_text
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
 

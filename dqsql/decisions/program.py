@@ -20,7 +20,7 @@ from dqsql.model.metric_traits import (
     PROPORTIONAL_METRICS,
     ROW_DRIVEN_METRICS,
 )
-from dqsql.model.wording import range_words
+from dqsql.model.wording import number_text, range_words
 
 Status = Literal["pass", "fail", "null"]
 _FORMAT_VERSION = 2
@@ -28,8 +28,6 @@ _FORMAT_VERSION = 2
 COUNTED = "beta_binomial"
 ROWS = "row_count"
 
-_EXACT_INTEGER = 2**53
-_LARGE = 10_000
 SHARE_TOLERANCE = 1e-9
 # A batch of fewer rows than this part of the least before says little but that they are few.
 _FEW = 0.05
@@ -297,7 +295,7 @@ def describe(clause: Clause, observed: float, lower: float, upper: float, status
     """Return the sentence that explains a clause's verdict."""
     if status == "pass" and np.isnan(observed):
         return f"{clause.metric} has no value, as in accepted batches before."
-    seen = "has no value" if status == "null" else f"is {_number(observed)}"
+    seen = "has no value" if status == "null" else f"is {number_text(observed)}"
     relation = {
         "fail": "outside the expected range",
         "pass": "within the expected range",
@@ -309,7 +307,7 @@ def describe(clause: Clause, observed: float, lower: float, upper: float, status
     )
     catches = ", ".join(_issue_words(clause.catches))
     aim = f"; this bound is there to catch {catches}" if catches else ""
-    range_ = range_words(lower, upper, _number, "exactly {}") or "any value"
+    range_ = range_words(lower, upper, number_text, "exactly {}") or "any value"
     told = f"{clause.metric} {seen}, {relation} of {range_}"
     if clause.method == COUNTED and status != "null":
         told = share_words(clause.metric, observed, lower, upper)
@@ -360,12 +358,6 @@ def transform_words(transform: Transform) -> str:
         batches = "the batch before" if transform.lag == 1 else f"{transform.lag} batches before"
         return f", as the change of {what} against {batches}"
     return ", on a logarithmic scale" if transform.log else ""
-
-
-def _number(value: float) -> str:
-    if abs(value) < _EXACT_INTEGER and value == int(value):
-        return f"{value:,.0f}"
-    return f"{value:,.4g}" if abs(value) < _LARGE else f"{value:,.1f}"
 
 
 # What an injected issue stands for, by the longest of these that its name begins with.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+_DIGITS, _MOST_DIGITS = 6, 12
+
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """Return the count with the right form of the noun.
@@ -55,3 +57,26 @@ def first_of(texts: Sequence[str], most: int, separator: str = ", ") -> str:
     """
     shown = separator.join(texts[:most])
     return f"{shown} and {len(texts) - most:,} more" if len(texts) > most else shown
+
+
+def number_text(value: float, apart: float | None = None) -> str:
+    """A number for people: up to six significant digits, whole numbers whole.
+
+    More where numbers that are told together are no further `apart` than that, so that they differ.
+
+    >>> number_text(1234567.8), number_text(48.09532), number_text(48.09532, 0.0001)
+    ('1,234,568', '48.0953', '48.09532')
+    """
+    if math.isnan(value) or math.isinf(value):
+        return str(value)
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    if abs(value) >= 1e15:
+        return f"{value:.6g}"
+    size = math.floor(math.log10(abs(value)))
+    digits = max(_DIGITS, size + 1)
+    if apart and math.isfinite(apart):
+        digits = max(digits, min(_MOST_DIGITS, size - math.floor(math.log10(apart)) + 2))
+    text = f"{value:,.{digits}g}"
+    # What is rounded up may have one digit more: 1,000,000 and not 1e+06.
+    return f"{value:,.0f}" if "e+" in text else text

@@ -27,7 +27,7 @@ from dqsql.model.metric_traits import (
     PATTERN_DISTANCES,
     metric_words,
 )
-from dqsql.model.wording import range_words
+from dqsql.model.wording import number_text, range_words
 from dqsql.monitors.context import finite
 from dqsql.monitors.history import MetricKey
 from dqsql.monitors.recompute import shown_key
@@ -106,7 +106,7 @@ def shifted(
         moved_by = abs(now - past[-1]) / max(
             float(past.std()), EQUALITY_TOLERANCE * abs(now), _TINY
         )
-        before, after = f"{past[-1]:.6g}", f"{now:.6g}"
+        before, after = number_text(past[-1]), number_text(now)
         if moved_by > best and before != after:
             best, words = moved_by, (f"{name} {before} -> {after}",)
     return words
@@ -136,9 +136,8 @@ def _short(verdict: ClauseVerdict) -> str:
     words = transform_words(transform) if transform.lag else ""
     if verdict.clause.metric in COMPLETENESS_METRICS:
         return share_words(verdict.clause.metric, verdict.observed, low, high) + words
-    expected = range_words(low, high, "{:.6g}".format)
-    # No minus before a zero.
-    return f"{name} is {verdict.observed + 0.0:.6g} (expected {expected}{words})"
+    expected = range_words(low, high, number_text)
+    return f"{name} is {number_text(verdict.observed)} (expected {expected}{words})"
 
 
 def describe_program(program: Program) -> str:
@@ -153,8 +152,8 @@ def describe_program(program: Program) -> str:
             metric = f"[{metric}{transform_words(transform)}]"
         else:
             lower, upper = (float(transform.undo((), bound)) for bound in (lower, upper))
-        low = "" if math.isinf(clause.lower) else f"{lower:.6g} <= "
-        high = "" if math.isinf(clause.upper) else f" <= {upper:.6g}"
+        low = "" if math.isinf(clause.lower) else f"{number_text(lower)} <= "
+        high = "" if math.isinf(clause.upper) else f" <= {number_text(upper)}"
         parts.append(f"{low}{metric}{high}")
     return "; ".join(parts)
 

@@ -14,7 +14,6 @@ from dqsql.compiler.plan import compile_model
 from dqsql.compiler.privacy import hides_values
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
-from dqsql.decisions.constraints import number_text
 from dqsql.decisions.drift import OF_NUMBERS, Drift
 from dqsql.dialect import quoted, to_sql
 from dqsql.engine.history import stored_metrics
@@ -24,6 +23,7 @@ from dqsql.model.plan import Family, Metric, Monitor, Relation
 from dqsql.model.project import Annotation, CheckSettings, ModelConfig, view_name
 from dqsql.model.results import MetricProfile, MetricValue, Result, Status
 from dqsql.model.types import type_of
+from dqsql.model.wording import number_text
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.context import MonitorContext, Workplace, finite, result_of, with_details
 from dqsql.monitors.demands import Demands, demands_of, missing_status
