@@ -57,6 +57,9 @@ _RUNTIME_CONF = {
     # What `timestamp` means in the tables of a catalog, and in files: a moment.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
+_EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
+# It fails on `exists(..)` over the rows of a UNION ALL: "key not found" (seen in Spark 4.2.0).
+_FAULTY_RULE = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion"
 # Spark warns of a setting for old programs, even where it is set to what it is anyway.
 _DEFAULTS = {"spark.sql.parser.escapedStringLiterals": "false"}
 # Of a call to a Connect server that does not answer; they are 0.05 s to 13 s apart.
@@ -126,7 +129,13 @@ def runtime_conf(target: Target, scale: Scale = Scale.ANY) -> dict[str, str]:
     """The SQL settings under which dqsql's statements run."""
     # What the user sets for the target was applied when the session started.
     sized = {k: v for k, v in scale.conf.items() if k not in target.spark_conf}
-    return {**_RUNTIME_CONF, **sized, "spark.sql.ansi.enabled": str(target.ansi).lower()}
+    excluded = filter(None, (target.spark_conf.get(_EXCLUDED_RULES), _FAULTY_RULE))
+    return {
+        **_RUNTIME_CONF,
+        **sized,
+        "spark.sql.ansi.enabled": str(target.ansi).lower(),
+        _EXCLUDED_RULES: ",".join(excluded),
+    }
 
 
 class _Use:

@@ -37,6 +37,12 @@ def test_the_users_settings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Scale.FEW.conf.keys() & runtime_conf(own).keys()
 
 
+def test_excluded_rules_of_the_user_stay_excluded() -> None:
+    key = "spark.sql.optimizer.excludedRules"
+    ours = runtime_conf(Target("t", "p"))[key]
+    assert runtime_conf(Target("t", "p", spark_conf={key: "a.Rule"}))[key] == f"a.Rule,{ours}"
+
+
 @pytest.mark.parametrize(
     ("models", "scale"),
     [
