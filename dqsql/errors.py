@@ -114,16 +114,7 @@ class AnnotationError(LoadError):
     `annotation` is its text where the place is that of a part of it.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        span: Span | None = None,
-        hint: str | None = None,
-        annotation: str = "",
-    ) -> None:
-        super().__init__(message, span=span, hint=hint)
-        self.annotation = annotation
+    annotation = ""
 
 
 class CompileError(DqsqlError):

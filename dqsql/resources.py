@@ -73,8 +73,13 @@ def write_private(path: Path, content: bytes) -> None:
     """Write a file in one step, readable by its user only. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with NamedTemporaryFile(dir=path.parent, delete=False) as draft:
-        draft.write(content)
-    os.replace(draft.name, path)
+        try:
+            draft.write(content)
+            draft.close()
+            os.replace(draft.name, path)
+        except OSError:
+            os.unlink(draft.name)
+            raise
 
 
 def is_switched_off(variable: str) -> bool:

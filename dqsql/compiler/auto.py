@@ -52,15 +52,15 @@ class _Auto:
     def annotations(self) -> Iterator[Annotation]:
         """What is watched, without what the model's own annotations watch already."""
         own = {
-            (a.column.lower() if a.column else None, _name(a.expression))
+            (a.column.lower() if a.column else None, name_of(a.expression))
             for a in self.model.annotations
         }
-        own |= {(None, f"{_name(a.expression)} {_first(a)}") for a in self.model.annotations}
+        own |= {(None, f"{name_of(a.expression)} {_first(a)}") for a in self.model.annotations}
         for made in (*self._of_model(), *self._of_columns()):
             column = made.column.lower() if made.column else None
             about = {
-                (column, _name(made.expression)),
-                (column, f"{_name(made.expression)} {_first(made)}"),
+                (column, name_of(made.expression)),
+                (column, f"{name_of(made.expression)} {_first(made)}"),
             }
             several = made.expression.startswith("anomaly(")
             if not (about - ({(column, "anomaly")} if several else set())) & own:
@@ -156,7 +156,8 @@ def _is_unfit(kind: str) -> bool:
     return kind.startswith(_UNFIT) or is_textless(kind)
 
 
-def _name(expression: str) -> str:
+def name_of(expression: str) -> str:
+    """The name that an annotation begins with, in lower case."""
     return re.split(r"\W", expression.strip().lower(), maxsplit=1)[0]
 
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, union_all
 from dqsql.compiler.privacy import is_private, withheld
 from dqsql.compiler.states import ROWS
-from dqsql.compiler.trees import function_name, map_aggregates
+from dqsql.compiler.trees import function_name, map_aggregates, where_met
 from dqsql.dialect import aliased, call, column, formula, to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.plan import Entries, Metric, StateColumn
@@ -109,7 +109,7 @@ def _all_prefixes(states: Sequence[StateColumn], history: exp.Table) -> exp.Sele
     own = exp.select(*keys, *values).from_(history.copy()).where(tested)
 
     counting = exp.select(*keys, column(POSITION), block, tested).select(
-        *(aliased(_if_counts(s), s.name) for s in states)
+        *(aliased(where_met(column(COUNTS), column(s.name)), s.name) for s in states)
     )
     counting = counting.from_(history.copy())
     in_block = exp.select(*keys, tested, *_merged_before(states, [segment, block], POSITION))
@@ -153,11 +153,6 @@ def over_partition(function: exp.Expr, partition: Sequence[exp.Expr], order: str
 
 def _merged(states: Sequence[StateColumn]) -> list[exp.Expr]:
     return [aliased(s.merge.copy(), s.name) for s in states if s.merge is not None]
-
-
-def _if_counts(state: StateColumn) -> exp.Expr:
-    """The state where the row counts, else null, which every merge leaves out."""
-    return formula("case when {0} then {1} end", column(COUNTS), column(state.name))
 
 
 def _merged_before(

@@ -127,11 +127,11 @@ def refuse_is(ast: exp.Expr, span: Span) -> None:
     """Refuse `mean is 3`, which Spark does not read. Raises CompileError."""
     for node in ast.find_all(exp.Is):
         if not isinstance(node.expression, exp.Null | exp.Boolean):
-            what = to_sql(node.expression)
+            what, negated = to_sql(node.expression), isinstance(node.parent, exp.Not)
             raise CompileError(
                 f"only null, true and false may follow `is`, not {what}",
                 span=span,
-                hint=f"write {to_sql(node.this)} {'<>' if _is_negated(node) else '='} {what}",
+                hint=f"write {to_sql(node.this)} {'<>' if negated else '='} {what}",
             )
 
 
@@ -203,10 +203,6 @@ def _is_about_no_row(aggregate: exp.Expr) -> bool:
     name, args = name_and_args(aggregate)
     fact = bool(args) and str(args[0].this) in ABOUT_THE_RELATION
     return name == RELATION_ROWS or (name == FACT and fact)
-
-
-def _is_negated(node: exp.Expr) -> bool:
-    return isinstance(node.parent, exp.Not)
 
 
 def refuse_text_for_number(expanded: exp.Expr, metric_name: MetricName, span: Span) -> None:

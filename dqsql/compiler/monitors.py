@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dqsql.compiler.auto import auto_annotations, fit_for_types, with_monitors
+from dqsql.compiler.auto import auto_annotations, fit_for_types, name_of, with_monitors
 from dqsql.compiler.keys import batch_columns
 from dqsql.compiler.trees import filtered_by
 from dqsql.dialect import call, column, parse_expression, to_sql
@@ -75,7 +75,7 @@ def configured_annotations(model: CheckModel) -> list[Annotation]:
         taken = {
             a.column.lower()
             for a in model.annotations
-            if a.column and a.expression.strip().lower().startswith(kind)
+            if a.column and name_of(a.expression) == kind
         }
         taken |= key_columns(model)
         found += [
@@ -90,7 +90,7 @@ def configured_annotations(model: CheckModel) -> list[Annotation]:
 def _declared_cadence(model: CheckModel) -> Iterator[Annotation]:
     """`config(cadence = 'daily')`, where no annotation says it."""
     given = model.config.extra.get(_CADENCE)
-    said = any(a.expression.strip().lower().startswith(_CADENCE) for a in model.annotations)
+    said = any(name_of(a.expression) == _CADENCE for a in model.annotations)
     if given and not said:
         own = re.search(rf"\b{_CADENCE}\b\s*=", model.raw_sql)
         place = (

@@ -16,15 +16,15 @@ from dqsql.compiler.comparisons import COMPARISONS
 from dqsql.compiler.misuse import is_numeric, locate
 from dqsql.compiler.references import AS_WRITTEN
 from dqsql.compiler.trees import filtered_by, has_aggregate, map_aggregates, map_children
-from dqsql.compiler.vacuous import Measured, refuse_idle_comparisons
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.metric_traits import ValueRange
 
-_RangeOf = Callable[[str], ValueRange | None]
+RangeOf = Callable[[str], ValueRange | None]
 """The range of a metric, by its name."""
 
-_METRIC, _CHECK = "metric", "check"
+# Marks of what macros were expanded to: a Label, the name of a check.
+METRIC, CHECK = "metric", "check"
 _CONNECTORS = (exp.And, exp.Or, exp.Not, exp.Paren)
 _SPLIT = (
     *_CONNECTORS,
@@ -87,7 +87,7 @@ def split(ast: exp.Expr, home: str | None, span: Span) -> Predicate:
         return placeholder(known[0] if known else len(metrics) - 1)
 
     def visit(node: exp.Expr) -> exp.Expr:
-        is_metric = _METRIC in node.meta
+        is_metric = METRIC in node.meta
         if isinstance(node, _SPLIT) and not is_metric:
             return map_children(node, visit)
         return operand(node) if is_metric or has_aggregate(node) else node
@@ -109,9 +109,9 @@ def split(ast: exp.Expr, home: str | None, span: Span) -> Predicate:
     return Predicate(predicate, tuple(metrics))
 
 
-def require_conditions(node: exp.Expr, range_of: _RangeOf, span: Span) -> None:
+def require_conditions(node: exp.Expr, range_of: RangeOf, span: Span) -> None:
     """Refuse a number where a condition must stand: `@expect(sum(x))`. Raises CompileError."""
-    label: Label | None = node.meta.get(_METRIC)
+    label: Label | None = node.meta.get(METRIC)
     if isinstance(node, _CONNECTORS) and label is None:
         for child in node.iter_expressions():
             require_conditions(child, range_of, span)
@@ -126,53 +126,17 @@ def require_conditions(node: exp.Expr, range_of: _RangeOf, span: Span) -> None:
         )
 
 
-def refuse_idle(expanded: exp.Expr, range_of: _RangeOf, span: Span, *, lenient: bool) -> None:
-    """Refuse comparisons that the range of a metric decides. Raises CompileError.
-
-    `lenient` allows those that always hold.
-    """
-
-    def measured(node: exp.Expr) -> Measured | None:
-        label: Label | None = node.meta.get(_METRIC)
-        within = None if label is None else range_of(label.name)
-        return None if label is None or within is None else Measured(label.text, within)
-
-    refuse_idle_comparisons(
-        expanded,
-        lambda node: _METRIC in node.meta,
-        measured,
-        lambda node: node.meta.get(_CHECK),
-        span,
-        lenient=lenient,
-    )
-
-
-# --- marks of what macros were expanded to -----------------------------------------------------
-
-
-def marked_as_metric(node: exp.Expr, label: Label) -> exp.Expr:
-    """The node, marked as what a metric macro was expanded to."""
-    node.meta[_METRIC] = label
-    return node
-
-
-def marked_as_check(node: exp.Expr, name: str) -> exp.Expr:
-    """The node, marked as what a check macro was expanded to."""
-    node.meta[_CHECK] = name
-    return node
-
-
 def metric_name(node: exp.Expr) -> str | None:
     """The name of the metric macro that a node is the expansion of."""
-    label: Label | None = node.meta.get(_METRIC)
+    label: Label | None = node.meta.get(METRIC)
     return label.name if label is not None else None
 
 
 def _metric_use(node: exp.Expr, home: str | None) -> MetricUse:
-    label: Label | None = node.meta.get(_METRIC)
+    label: Label | None = node.meta.get(METRIC)
     if label is not None:
         return MetricUse(label.name, label.column, label.parameters, label.text, node)
-    labels = [n.meta[_METRIC] for n in node.find_all(exp.Paren) if _METRIC in n.meta]
+    labels = [n.meta[METRIC] for n in node.find_all(exp.Paren) if METRIC in n.meta]
     text = _display(node)
     about = {label.column for label in labels}
     return MetricUse(text, about.pop() if len(about) == 1 else home, "", text, node)
@@ -182,7 +146,7 @@ def _display(node: exp.Expr) -> str:
     """The expression as a user would write it: metric macros and relations by their names."""
 
     def rename(part: exp.Expr) -> exp.Expr:
-        label: Label | None = part.meta.get(_METRIC)
+        label: Label | None = part.meta.get(METRIC)
         if label is not None:
             return exp.Var(this=label.text)
         if AS_WRITTEN in part.meta:
@@ -199,10 +163,10 @@ def restrict(ast: exp.Expr, condition: exp.Expr) -> exp.Expr:
     restricted = map_aggregates(ast, lambda aggregate: filtered_by(aggregate, condition))
     text = to_sql(condition)
     for node in restricted.find_all(exp.Paren):
-        label: Label | None = node.meta.get(_METRIC)
+        label: Label | None = node.meta.get(METRIC)
         if label is not None:
             suffix = f"where {text}"
-            node.meta[_METRIC] = replace(
+            node.meta[METRIC] = replace(
                 label,
                 parameters=f"{label.parameters} {suffix}".strip(),
                 text=f"{label.text} {suffix}",

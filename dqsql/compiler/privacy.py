@@ -63,13 +63,12 @@ def withheld(
     """The aliases of metrics that may tell values of `private` columns (in lower case)."""
     telling = exposing(states, private)
     return frozenset(
-        m.alias for m in metrics if not telling.isdisjoint(m.states) and not _is_hashed(m)
+        m.alias
+        for m in metrics
+        if not telling.isdisjoint(m.states)
+        # Hashes with the project's key tell nothing.
+        and all(node.name != PII_KEY for node in m.finish.find_all(exp.Literal))
     )
-
-
-def _is_hashed(metric: Metric) -> bool:
-    """Whether the values that the metric tells are hashes with the project's key."""
-    return any(node.name == PII_KEY for node in metric.finish.find_all(exp.Literal))
 
 
 def _exposes(state: StateColumn, private: Collection[str]) -> bool:

@@ -24,7 +24,7 @@ from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import ORPHAN, lookups_in
 from dqsql.compiler.misuse import locate
-from dqsql.compiler.privacy import pii_columns
+from dqsql.compiler.privacy import private_of_relation
 from dqsql.dialect import parse_prefix, quoted, to_sql, unquoted
 from dqsql.errors import CompileError, Span, nearest
 from dqsql.model.plan import Relation
@@ -70,15 +70,14 @@ class RelationNames:
 
     def _refuse_private(self, relation: Relation, texts: Sequence[exp.Expr], span: Span) -> None:
         """Metrics of another model's private columns would be stored with this one."""
-        mine = [m for m in self.models.values() if m.unique_id == relation.unique_id]
-        private = pii_columns(mine[0]) if mine else frozenset()
+        private = private_of_relation(self.models.values(), relation.unique_id)
         used = [c.name for t in texts for c in parse_prefix(t.name, span).find_all(exp.Column)]
         for name in used:
             if name.lower() in private:
                 raise CompileError(
                     f"{name} is a private column of {relation.name}",
                     span=span,
-                    hint=f"check it in {relation.name} itself",
+                    hint="check it in the model that marks it as private",
                 )
 
     def _resolve_orphan(self, call: exp.Expr, span: Span) -> None:

@@ -23,6 +23,7 @@ from dqsql.compiler.comparisons import COMPARISONS, demand_text, measured_side
 from dqsql.compiler.misuse import is_bare_name, locate, name_and_args
 from dqsql.compiler.references import AS_WRITTEN, RelationNames
 from dqsql.compiler.trees import map_children
+from dqsql.compiler.vacuous import refuse_idle
 from dqsql.dialect import column, parse_expression, to_sql
 from dqsql.errors import (
     AnnotationError,
@@ -141,7 +142,7 @@ class Resolver:
             # What a test of dbt demands has the verdict that dbt gives it.
             misuse.refuse_null(expanded, predicates.metric_name, annotation.span)
             lenient = CONTRACT_TAG in settings.tags
-            predicates.refuse_idle(expanded, range_of, annotation.span, lenient=lenient)
+            refuse_idle(expanded, range_of, annotation.span, lenient=lenient)
 
     def _require_check(self, ast: exp.Expr, annotation: Annotation) -> None:
         """A lone `@name` or `@name(..)` must say what it demands."""
@@ -340,8 +341,10 @@ class Resolver:
         inner = replace(context, column=None, stack=(*context.stack, macro.name.lower()))
         expanded = exp.Paren(this=self._expand(parsed, inner))
         if macro.kind == "metric":
-            return predicates.marked_as_metric(expanded, _label(macro, positional, named, context))
-        return predicates.marked_as_check(expanded, macro.name)
+            expanded.meta[predicates.METRIC] = _label(macro, positional, named, context)
+        else:
+            expanded.meta[predicates.CHECK] = macro.name
+        return expanded
 
     def _is_measured(self, arg: exp.Expr) -> bool:
         """Whether an argument aggregates by itself, as in `reconciles(sum(a), sum(b))`."""

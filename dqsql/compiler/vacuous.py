@@ -7,13 +7,14 @@ the documentation of its macro says. A check that is there twice says nothing ei
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from dqsql.compiler.comparisons import MIRROR, OPERATORS, SYMBOLS, number
 from dqsql.compiler.misuse import locate
+from dqsql.compiler.predicates import CHECK, METRIC, Label, RangeOf
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.metric_traits import ValueRange
@@ -24,35 +25,20 @@ _PERCENT = 100
 
 
 @dataclass(frozen=True)
-class Measured:
+class _Measured:
     """A metric in an expanded expression: how it is written, and its range."""
 
     text: str
     within: ValueRange
 
 
-_MetricAt = Callable[[exp.Expr], Measured | None]
-"""The metric that a node is, if it has a range."""
-_IsMetric = Callable[[exp.Expr], bool]
-_CheckAt = Callable[[exp.Expr], str | None]
-"""The name of the check macro that a node is the expansion of."""
-
-
-def refuse_idle_comparisons(
-    expanded: exp.Expr,
-    is_metric: _IsMetric,
-    metric_at: _MetricAt,
-    check_at: _CheckAt,
-    span: Span,
-    *,
-    lenient: bool = False,
-) -> None:
+def refuse_idle(expanded: exp.Expr, range_of: RangeOf, span: Span, *, lenient: bool) -> None:
     """Refuse what a metric's range makes true or false whatever the data are.
 
     In a macro's expansion a part may be so, for example by a default, as long as the whole is not.
     `lenient` allows what always holds. Raises CompileError.
     """
-    _Comparisons(is_metric, metric_at, check_at, span, lenient).truth(expanded, inside=None)
+    _Comparisons(range_of, span, lenient).truth(expanded, inside=None)
 
 
 def always(operator: type[exp.Expr], value: float, within: ValueRange) -> bool | None:
@@ -84,9 +70,7 @@ class _Idle:
 
 @dataclass
 class _Comparisons:
-    is_metric: _IsMetric
-    metric_at: _MetricAt
-    check_at: _CheckAt
+    range_of: RangeOf
     span: Span
     lenient: bool
     _found: list[_Idle] = field(default_factory=list)
@@ -96,14 +80,14 @@ class _Comparisons:
 
         `inside` is the check macro whose expansion the node is in. Raises CompileError.
         """
-        check = self.check_at(node)
+        check: str | None = node.meta.get(CHECK)
         if check is not None and inside is None:
             known = self.truth(node.this, check)
             if known is not None and self._found:
                 outcome = "always passes" if known else "always fails"
                 raise self._problem(self._found[0], f"@{check} {outcome}: ")
             return known
-        if self.is_metric(node):
+        if METRIC in node.meta:
             return None
         if isinstance(node, exp.Paren):
             return self.truth(node.this, inside)
@@ -124,6 +108,11 @@ class _Comparisons:
         self._found.append(idle)
         return idle.holds
 
+    def _measured(self, node: exp.Expr) -> _Measured | None:
+        label: Label | None = node.meta.get(METRIC)
+        within = None if label is None else self.range_of(label.name)
+        return None if label is None or within is None else _Measured(label.text, within)
+
     def _problem(self, idle: _Idle, beginning: str = "") -> CompileError:
         holds = "always holds" if idle.holds else "never holds"
         return CompileError(
@@ -141,7 +130,7 @@ class _Comparisons:
         metric, other = node.this, node.expression
         if number(other) is None:
             metric, other, kind = other, metric, MIRROR[kind]
-        measured, value = self.metric_at(metric), number(other)
+        measured, value = self._measured(metric), number(other)
         if measured is None or value is None:
             return None
         holds = always(kind, value, measured.within)
@@ -152,7 +141,7 @@ class _Comparisons:
         return _Idle(text, holds, _hint(measured, meant), to_sql(other))
 
     def _between(self, node: exp.Between) -> _Idle | None:
-        measured = self.metric_at(node.this)
+        measured = self._measured(node.this)
         low, high = number(node.args["low"]), number(node.args["high"])
         if measured is None or low is None or high is None:
             return None
@@ -173,7 +162,7 @@ class _Comparisons:
         )
 
     def _listed(self, node: exp.In) -> _Idle | None:
-        measured = self.metric_at(node.this)
+        measured = self._measured(node.this)
         values = [number(v) for v in node.expressions]
         if measured is None or not values:
             return None
@@ -191,7 +180,7 @@ def _place(span: Span, word: str) -> Span:
     return replace(span, column=span.column + compared.start(1), text=word)
 
 
-def _hint(measured: Measured, meant: str | None) -> str:
+def _hint(measured: _Measured, meant: str | None) -> str:
     what = "a share is" if measured.within.is_share else f"{measured.text} is"
     return f"{what} {measured.within}" + (f": did you mean {meant}?" if meant else "")
 

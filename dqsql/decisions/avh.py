@@ -300,19 +300,19 @@ def _join_sides(clauses: Sequence[Clause]) -> list[Clause]:
     for number, clause in enumerate(clauses):
         alone = clause.method != "student_t"
         key = (clause.metric, clause.transform, str(number) if alone else "")
-        other = joined.get(key)
-        joined[key] = clause if other is None else _join(other, clause)
+        one = joined.get(key)
+        joined[key] = (
+            clause
+            if one is None
+            else replace(
+                one,
+                lower=max(one.lower, clause.lower),
+                upper=min(one.upper, clause.upper),
+                fpr=one.fpr + clause.fpr,
+                catches=tuple(dict.fromkeys([*one.catches, *clause.catches])),
+            )
+        )
     return list(joined.values())
-
-
-def _join(one: Clause, other: Clause) -> Clause:
-    return replace(
-        one,
-        lower=max(one.lower, other.lower),
-        upper=min(one.upper, other.upper),
-        fpr=one.fpr + other.fpr,
-        catches=tuple(dict.fromkeys([*one.catches, *other.catches])),
-    )
 
 
 def _evaluate_clause(

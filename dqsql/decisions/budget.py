@@ -61,10 +61,12 @@ def parse_budget(text: str) -> Budget:
     if count is None:
         try:
             count = float(written)
-        except ValueError as error:
-            raise DecisionError(
-                f"false-alarm budget {text!r}: {found['count']!r} is not a number", hint=_EXAMPLE
-            ) from error
+        except ValueError:
+            count = math.nan
+    if not math.isfinite(count):
+        raise DecisionError(
+            f"false-alarm budget {text!r}: {found['count']!r} is not a number", hint=_EXAMPLE
+        )
     unit = found["unit"].lower()
     days = DAYS.get(unit, DAYS.get(unit.removesuffix("s")))
     if days is None:

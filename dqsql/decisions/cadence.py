@@ -7,6 +7,7 @@ often an expected one was missing before.
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import math
 import re
@@ -68,8 +69,8 @@ class Cadence:
             return moment + self.step
         month = moment.month - 1 + self.months
         year, month = moment.year + month // 12, month % 12 + 1
-        last = _days(year, month)
-        is_last = moment.day == _days(moment.year, moment.month)
+        last = calendar.monthrange(year, month)[1]
+        is_last = moment.day == calendar.monthrange(moment.year, moment.month)[1]
         return moment.replace(
             year=year, month=month, day=last if is_last else min(moment.day, last)
         )
@@ -123,11 +124,6 @@ class Cadence:
         if self.places is None or self.step is None:
             return False
         return len(self.places) * self.step < _WEEK
-
-
-def _days(year: int, month: int) -> int:
-    following = dt.date(year + month // 12, month % 12 + 1, 1)
-    return (following - dt.timedelta(days=1)).day
 
 
 def read_cadence(text: str) -> Cadence:

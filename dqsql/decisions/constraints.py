@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from dqsql.errors import DqsqlError, IncomparableError, QueryError
@@ -24,6 +25,7 @@ _MAX_SHOWN = 200  # characters
 _UNITS = {"freshness": " hours"}
 # A demand that a metric has a value, or none: nothing that NaN could meet by being large.
 _ONLY_PRESENCE = re.compile(r"\bis(?: not)? null$", re.IGNORECASE)
+_LITERAL = re.compile(r"'[^']*'|`[^`]*`")
 _COMPARES = re.compile(r"[<>=]|\bbetween\b", re.IGNORECASE)
 LEFT_TO_DBT = "left to dbt: "
 # The verdict where there was nothing to measure.
@@ -310,8 +312,10 @@ def _without_differences(observations: Sequence[Observation]) -> Sequence[Observ
 def _demand(expression: str) -> str:
     """The condition inside `expect(..)`."""
     text = expression.strip()
-    inside = text[7:-1] if text.lower().startswith("expect(") and text.endswith(")") else text
-    return inside.strip()
+    inside = text[7:-1]
+    is_call = text.lower().startswith("expect(") and text.endswith(")")
+    depths = accumulate((c == "(") - (c == ")") for c in _LITERAL.sub("", inside))
+    return inside.strip() if is_call and min(depths, default=0) >= 0 else text
 
 
 def _is_whole_compliance(observation: Observation, bounds: Bounds | None) -> bool:

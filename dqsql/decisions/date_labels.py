@@ -17,29 +17,25 @@ _DAYS = tuple(dt.timedelta(days=n) for n in (0, -1, 1))
 _FEWEST = 3
 
 
-def _quarter(pattern: str, day: dt.datetime) -> str:
-    return day.strftime(pattern).replace("?", str((day.month + 2) // 3))
-
-
 _WRITTEN = (
     *("%Y", "%m", "%d", "%j", "%V", "%u", "%w", "%y"),
     *("%Y%m%d", "%Y%m", "%Y%j", "%Y-%m-%d", "%Y-%m", "%Y/%m/%d", "%Y/%m"),
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m/%Y", "%m-%Y", "%m.%Y"),
     *("%B", "%b", "%A", "%a", "%B %Y", "%b %Y", "%b-%Y", "%Y-%b", "%d %B %Y", "%d-%b-%Y"),
     *("%G-W%V", "%GW%V", "%G-%V", "%G%V", "W%V"),
+    # ? is the quarter.
+    *("?", "Q?", "%Y-Q?", "%YQ?", "%Y Q?", "Q? %Y", "Q?-%Y", "%Y?"),
 )
-_QUARTERS = ("?", "Q?", "%Y-Q?", "%YQ?", "%Y Q?", "Q? %Y", "Q?-%Y", "%Y?")
 _Form = Callable[[dt.datetime], str]
 
 
 def _written(pattern: str, day: dt.datetime) -> str:
-    return day.strftime(pattern)
+    return day.strftime(pattern).replace("?", str((day.month + 2) // 3))
 
 
 _OF_HOURS: tuple[_Form, ...] = (partial(_written, "%H"), partial(_written, "%Y%m%d%H"))
 _FORMS: tuple[_Form, ...] = (
     *(partial(_written, pattern) for pattern in _WRITTEN),
-    *(partial(_quarter, pattern) for pattern in _QUARTERS),
     # Spark counts the days of a week from Sunday (`dayofweek`) or Monday (`weekday`).
     lambda day: str(day.isoweekday() % 7 + 1),
     lambda day: str(day.weekday()),

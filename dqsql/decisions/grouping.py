@@ -20,7 +20,11 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dqsql.model.metric_traits import DISTRIBUTION_METRICS, ROW_DRIVEN_METRICS
+from dqsql.model.metric_traits import (
+    COMPLETENESS_METRICS,
+    DISTRIBUTION_METRICS,
+    ROW_DRIVEN_METRICS,
+)
 
 # A symptom shown by at least this share of the segments is one of the whole batch.
 _MOST_SEGMENTS = 0.8
@@ -38,25 +42,15 @@ STAGES = (
     "all metrics together",
 )
 _STAGES: Mapping[str, int] = {
-    "schema": SCHEMA,
-    "column_count": SCHEMA,
-    "row_count": VOLUME,
-    "count": VOLUME,
-    "equal_row_count": VOLUME,
-    "fewer_rows_than": VOLUME,
+    **dict.fromkeys(("schema", "column_count"), SCHEMA),
+    **dict.fromkeys(("row_count", "count", "equal_row_count", "fewer_rows_than"), VOLUME),
     "freshness": FRESHNESS,
-    "completeness": COMPLETENESS,
-    "complete_ratio": COMPLETENESS,
-    "nan_ratio": COMPLETENESS,
-    "infinite_ratio": COMPLETENESS,
-    "empty_ratio": COMPLETENESS,
-    "null_count": COMPLETENESS,
-    "not_null": COMPLETENESS,
-    "pattern": CONFORMITY,
-    "matches": CONFORMITY,
-    "type_consistency": CONFORMITY,
-    "type_count": CONFORMITY,
-    "data_type": CONFORMITY,
+    **dict.fromkeys(
+        ("null_count", "not_null", *COMPLETENESS_METRICS, "completeness"), COMPLETENESS
+    ),
+    **dict.fromkeys(
+        ("pattern", "matches", "type_consistency", "type_count", "data_type"), CONFORMITY
+    ),
 }
 _SEVERITY = {"error": 0, "warn": 1}
 

@@ -192,14 +192,8 @@ def _resolved(now: dt.datetime, batch: str | None = None) -> Row:
 
 _UNRESOLVED: Mapping[str, Any] = {
     "state": OPEN,
-    "resolved_at": None,
-    "resolved_batch": None,
-    "author": None,
-    "reason": None,
-    "notified_at": None,
-    "resolution_notified_at": None,
-    "undelivered_at": None,
-    "undelivered_to": None,
+    **dict.fromkeys(("resolved_at", "resolved_batch", "author", "reason", "notified_at")),
+    **dict.fromkeys(("resolution_notified_at", "undelivered_at", "undelivered_to")),
 }
 
 
@@ -224,11 +218,7 @@ def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]
         "batch_count": 0,
         "opened_at": now,
         "last_seen_at": now,
-        "acknowledged_at": None,
-        "muted_until": None,
-        "assigned_to": None,
-        "impact": None,
-        "readers": None,
+        **dict.fromkeys(("acknowledged_at", "muted_until", "assigned_to", "impact", "readers")),
     }
 
 

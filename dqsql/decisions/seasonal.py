@@ -128,13 +128,14 @@ class SeasonalBaseline(strategies.LearnedStrategy):
             values from the mean of their own slot, 'auto' (default) for pooled, or from 8 values on
             the slot's if it differs.
 
-    Class attribute `cycle`: the unit of time that a slot lasts, how many of them the epoch lies
-    behind slot 0, and the number of slots.
+    Class attributes: `cycle` is the unit of time that a slot lasts, and how many of them the epoch
+    lies behind slot 0; `names` are the slots in words, plural.
     """
 
     min_per_slot: int = 3
     spread: str = "auto"
-    cycle: ClassVar[tuple[str, int, int]] = ("D", 0, 1)
+    cycle: ClassVar[tuple[str, int]] = ("D", 0)
+    names: ClassVar[tuple[str, ...]] = ()
     readers: ClassVar[dict[str, Reader]] = strategies.LearnedStrategy.readers | {
         "min_per_slot": at_least(2),
         "spread": one_of(*_SPREADS),
@@ -142,13 +143,9 @@ class SeasonalBaseline(strategies.LearnedStrategy):
 
     def slots(self, times: strategies.TimeArray) -> npt.NDArray[np.int64]:
         """Number of the slot of each time; -1 for none."""
-        unit, start, length = self.cycle
+        unit, start = self.cycle
         units = times.astype(f"datetime64[{unit}]").astype(np.int64)
-        return np.where(np.isnat(times), NO_SLOT, (units + start) % length)
-
-    def slot_name(self, slot: int) -> str:
-        """A slot in words, plural."""
-        raise NotImplementedError
+        return np.where(np.isnat(times), NO_SLOT, (units + start) % len(self.names))
 
     def predict(self, series: strategies.Series) -> strategies.Prediction:
         """Mean of the slot's values, and the spread chosen."""
@@ -158,7 +155,7 @@ class SeasonalBaseline(strategies.LearnedStrategy):
         values, slots = series.values[known], self.slots(series.times[known])
         slot = int(self.slots(np.array([series.time]))[0])
         mine = values[slots == slot]
-        name = self.slot_name(slot)
+        name = self.names[slot]
         if mine.size < self.min_per_slot:
             raise strategies.TooLittleHistoryError(
                 f"{mine.size} earlier {name}, {self.min_per_slot} are needed"
@@ -211,11 +208,8 @@ class DayOfWeek(SeasonalBaseline):
     """Mondays against Mondays; slot 0 is Monday."""
 
     name: ClassVar[str] = "day_of_week"
-    cycle: ClassVar[tuple[str, int, int]] = ("D", _MONDAY_OF_EPOCH, 7)
-
-    def slot_name(self, slot: int) -> str:
-        """Such as Mondays."""
-        return f"{calendar.day_name[slot]}s"
+    cycle: ClassVar[tuple[str, int]] = ("D", _MONDAY_OF_EPOCH)
+    names: ClassVar[tuple[str, ...]] = tuple(f"{day}s" for day in calendar.day_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +217,8 @@ class HourOfDay(SeasonalBaseline):
     """Nine o'clock against nine o'clock, whatever the day."""
 
     name: ClassVar[str] = "hour_of_day"
-    cycle: ClassVar[tuple[str, int, int]] = ("h", 0, 24)
-
-    def slot_name(self, slot: int) -> str:
-        """Such as batches of 09:00."""
-        return f"batches of {slot:02d}:00"
+    cycle: ClassVar[tuple[str, int]] = ("h", 0)
+    names: ClassVar[tuple[str, ...]] = tuple(f"batches of {hour:02d}:00" for hour in range(24))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +226,10 @@ class HourOfWeek(SeasonalBaseline):
     """Monday at nine against Mondays at nine; slot 0 is Monday 00:00."""
 
     name: ClassVar[str] = "hour_of_week"
-    cycle: ClassVar[tuple[str, int, int]] = ("h", 24 * _MONDAY_OF_EPOCH, 168)
-
-    def slot_name(self, slot: int) -> str:
-        """Such as Mondays 09:00."""
-        return f"{calendar.day_name[slot // 24]}s {slot % 24:02d}:00"
+    cycle: ClassVar[tuple[str, int]] = ("h", 24 * _MONDAY_OF_EPOCH)
+    names: ClassVar[tuple[str, ...]] = tuple(
+        f"{day}s {hour:02d}:00" for day in calendar.day_name for hour in range(24)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +237,8 @@ class Month(SeasonalBaseline):
     """Batches of January against those of January."""
 
     name: ClassVar[str] = "month"
-    cycle: ClassVar[tuple[str, int, int]] = ("M", 0, 12)
-
-    def slot_name(self, slot: int) -> str:
-        """Such as batches of January."""
-        return f"batches of {calendar.month_name[slot + 1]}"
+    cycle: ClassVar[tuple[str, int]] = ("M", 0)
+    names: ClassVar[tuple[str, ...]] = tuple(f"batches of {m}" for m in calendar.month_name[1:])
 
 
 def filled(values: FloatArray, period: int) -> FloatArray:

@@ -239,7 +239,9 @@ class LearnedStrategy(Strategy):
     @property
     def rate(self) -> float | None:
         """The false-positive rate that bounds keep; None where they are a number of spreads."""
-        return self.default_rate if self.default_bounds else self.fpr
+        # Deequ's arithmetic has Deequ's three deviations.
+        default = None if getattr(self, "include_new", False) else self.default_rate
+        return default if self.default_bounds else self.fpr
 
     def predict_differenced(self, series: Series) -> Prediction:
         """As `predict`, after differences were taken `order` times.
@@ -327,12 +329,6 @@ class BatchNormal(LearnedStrategy):
         errors = recursive_residuals(values)
         return Prediction(mean, _mean_of(size), size, (), spread, errors, 1 / size)
 
-    @property
-    def rate(self) -> float | None:
-        """As of others; Deequ's arithmetic has Deequ's three deviations."""
-        # zero-argument super() does not work in classes with slots.
-        return None if self.include_new and self.default_bounds else LearnedStrategy.rate.fget(self)  # type: ignore[attr-defined]
-
 
 def recursive_residuals(values: FloatArray) -> FloatArray:
     """Each value less the mean of those before it, over sqrt(1 + 1 / their number).
@@ -381,11 +377,6 @@ class OnlineNormal(LearnedStrategy):
         "include_new": as_bool,
         "relearn_after": at_least(2),
     }
-
-    @property
-    def rate(self) -> float | None:
-        """As of others; Deequ's arithmetic has Deequ's three deviations."""
-        return None if self.include_new and self.default_bounds else LearnedStrategy.rate.fget(self)  # type: ignore[attr-defined]
 
     def predict(self, series: Series) -> Prediction:
         """Mean and deviation after the last value that was taken."""

@@ -65,18 +65,18 @@ class FixedLimits(Strategy):
                     hint="a warning comes before an error",
                 )
 
-    def pairs(self) -> list[tuple[float, float, str | None]]:
+    def limits(self) -> list[Limits]:
         """Lower and upper limit and severity, the narrower pair first."""
         whole = (lower_limit(self.lower), upper_limit(self.upper))
         if self.warn_lower is None and self.warn_upper is None:
-            return [(*whole, None)]
+            return [Limits(*whole)]
         warn = (
             max(lower_limit(self.warn_lower), whole[0]),
             min(upper_limit(self.warn_upper), whole[1]),
         )
         if self.lower is None and self.upper is None:
-            return [(*warn, "warn")]
-        return [(*warn, "warn"), (*whole, "error")]
+            return [Limits(*warn, "warn")]
+        return [Limits(*warn, "warn"), Limits(*whole, "error")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,7 @@ class Threshold(FixedLimits):
 
     def predict(self, series: Series) -> Prediction:
         """Limits as given; nothing is expected in particular."""
-        limits = tuple(Limits(low, high, severity) for low, high, severity in self.pairs())
-        return Prediction(math.nan, "fixed limits", series.known.size, limits)
+        return Prediction(math.nan, "fixed limits", series.known.size, tuple(self.limits()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +121,14 @@ class AbsoluteChange(FixedLimits):
         """The d-th difference is the new value plus a sum of old ones with binomial weights."""
         known = series.known
         if self.order == 0:
-            limits = tuple(Limits(low, high, severity) for low, high, severity in self.pairs())
-            return Prediction(math.nan, "fixed limits", known.size, limits)
+            return Prediction(math.nan, "fixed limits", known.size, tuple(self.limits()))
         if known.size < self.order:
             raise TooLittleHistoryError(f"{self.order} values are needed, there are {known.size}")
         old = known[::-1][: self.order]
         weights = [(-1) ** i * math.comb(self.order, i) for i in range(1, self.order + 1)]
         expected = -float(np.dot(weights, old))
         limits = tuple(
-            Limits(expected + low, expected + high, severity)
-            for low, high, severity in self.pairs()
+            Limits(expected + m.lower, expected + m.upper, m.severity) for m in self.limits()
         )
         basis = "the value before" if self.order == 1 else f"the {self.order} values before"
         return Prediction(expected, basis, self.order, limits)
@@ -145,22 +142,15 @@ class RateOfChange(AbsoluteChange):
 
 
 @dataclass(frozen=True, slots=True)
-class RelativeRateOfChange(FixedLimits):
+class RelativeRateOfChange(AbsoluteChange):
     """New value / old value lies between fixed limits (Deequ: RelativeRateOfChangeStrategy).
 
     Attributes:
         order: how many batches back the old value is, >= 1.
     """
 
-    order: int = 1
     name: ClassVar[str] = "relative_rate_of_change"
-    aliases: ClassVar[dict[str, str]] = AbsoluteChange.aliases
     readers: ClassVar[dict[str, Reader]] = FixedLimits.readers | {"order": at_least(1)}
-
-    @property
-    def min_history(self) -> int:
-        """As many values as the old one is back."""
-        return self.order
 
     def predict(self, series: Series) -> Prediction:
         """Limits times the old value; a change from 0 is infinite, but for one from 0 to 0."""
@@ -168,16 +158,17 @@ class RelativeRateOfChange(FixedLimits):
         if known.size < self.order:
             raise TooLittleHistoryError(f"{self.order} values are needed, there are {known.size}")
         old = float(known[-self.order])
-        limits = tuple(_times(old, *pair) for pair in self.pairs())
+        limits = tuple(_times(old, limit) for limit in self.limits())
         basis = "the value before" if self.order == 1 else f"the value {self.order} batches before"
         return Prediction(old, basis, self.order, limits)
 
 
-def _times(old: float, low: float, high: float, severity: str | None) -> Limits:
+def _times(old: float, limit: Limits) -> Limits:
     """The values whose ratio to `old` lies between the limits."""
+    low, high = limit.lower, limit.upper
     if old == 0:
         # A ratio to 0 is plus or minus infinity, within an open limit only.
         ends = (-math.inf if math.isinf(low) else 0.0, math.inf if math.isinf(high) else 0.0)
     else:
         ends = (low * old, high * old) if old > 0 else (high * old, low * old)
-    return Limits(*ends, severity)
+    return Limits(*ends, limit.severity)

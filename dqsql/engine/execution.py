@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -146,7 +147,7 @@ class ModelExecution:
             _refuse_values(delta.checks, types_of(frame.schema))
             if len(delta.metrics) < len(part.metrics):
                 self._show_types(rows)
-                self._analyse_checks(part.metrics)(part.of_scope(Scope.CUMULATIVE).checks)
+                self._analyse(part.metrics, part.of_scope(Scope.CUMULATIVE).checks)
         except EngineError:
             return False
         part.types = types_of(rows)
@@ -190,10 +191,10 @@ class ModelExecution:
         part.types = types_of(rows)
         self._show_types(rows)
         try:
-            self._analyse_checks(part.metrics)(part.checks)
+            self._analyse(part.metrics, part.checks)
         except EngineError:
-            part.drop_metrics(find_failing(part.metrics, self._analyse_metrics))
-            part.drop_checks(find_failing(part.checks, self._analyse_checks(part.metrics)))
+            part.drop_metrics(find_failing(part.metrics, self._analyse))
+            part.drop_checks(find_failing(part.checks, partial(self._analyse, part.metrics)))
 
     def _show_types(self, rows: StructType) -> None:
         """Let metrics be analysed over columns of these types, not over the scan each time."""
@@ -206,20 +207,10 @@ class ModelExecution:
             self._analysed = (scan_groups(states, {}, self.scan.columns),), frame
             return frame.schema
 
-    def _analyse_metrics(self, metrics: Sequence[Metric]) -> DataFrame:
-        with translated("Spark refuses it"):
-            frame = self._query(metric_query(metrics, (), self._states))
-            frame.schema  # noqa: B018 - as above
-        return frame
-
-    def _analyse_checks(self, metrics: Sequence[Metric]) -> Callable[[Sequence[Check]], None]:
-        def attempt(checks: Sequence[Check]) -> None:
-            with translated("Spark refuses it"):
-                frame = self._query(metric_query(metrics, checks, self._states))
-                types = types_of(frame.schema)
-            _refuse_values(checks, types)
-
-        return attempt
+    @translated("Spark refuses it")
+    def _analyse(self, metrics: Sequence[Metric], checks: Sequence[Check] = ()) -> None:
+        frame = self._query(metric_query(metrics, checks, self._states))
+        _refuse_values(checks, types_of(frame.schema))
 
     # --- scan and measure ----------------------------------------------------------------------
 
@@ -415,21 +406,13 @@ class ModelExecution:
         try:
             return self._measure(part)
         except EngineError:
-            part.drop_metrics(find_failing(part.metrics, self._run_metrics))
-            part.drop_checks(find_failing(part.checks, self._run_checks(part)))
+            part.drop_metrics(find_failing(part.metrics, self._run))
+            part.drop_checks(find_failing(part.checks, partial(self._run, part.metrics)))
             return self._measure(part)
 
-    def _run_metrics(self, metrics: Sequence[Metric]) -> None:
-        with translated("Spark failed on it"):
-            fetched(readable(self._analyse_metrics(metrics)))
-
-    def _run_checks(self, part: Feasible) -> Callable[[Sequence[Check]], None]:
-        def attempt(checks: Sequence[Check]) -> None:
-            with translated("Spark failed on it"):
-                query = metric_query(part.metrics, checks, self._states)
-                fetched(readable(self._query(query)))
-
-        return attempt
+    @translated("Spark failed on it")
+    def _run(self, metrics: Sequence[Metric], checks: Sequence[Check] = ()) -> None:
+        fetched(readable(self._query(metric_query(metrics, checks, self._states))))
 
     def _measure(self, part: Feasible) -> Measurement:
         with translated(f"the metrics of {self.plan.model.name} failed"):

@@ -11,7 +11,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -244,50 +244,37 @@ def unchecked_note(plan: Plan, store: Store, ledger: Mapping[str, BatchRecord]) 
     )
 
 
+# Columns of dq_batches that are fields of a BatchRecord.
+_PLAIN = tuple(f.name for f in fields(BatchRecord) if f.name in BATCHES.column_names)
+
+
 def batch_row(record: BatchRecord) -> Row:
     """A row of dq_batches."""
     stored = record.stored
     return {
-        "model": record.model,
-        "batch": record.batch,
+        **{name: getattr(record, name) for name in _PLAIN},
         "status": record.status.value,
-        "rows": record.rows,
-        "fingerprint": record.fingerprint,
-        "run_id": record.run_id,
-        "checked_at": record.checked_at,
-        "counted": record.counted,
         "metrics": stored and stored.metrics,
         "results": stored and stored.results,
         "states": stored and stored.states,
         "versions": stored and json.dumps(stored.versions, sort_keys=True),
         "batch_start": record.start,
         "batch_end": record.end,
-        "quarantined": record.quarantined,
-        "uncomputed": record.uncomputed,
     }
 
 
 def batch_record(row: Row) -> BatchRecord:
     """What a row of dq_batches says."""
-    stored = None
+    found = {name: row[name] for name in _PLAIN} | {
+        "status": BatchStatus(row["status"]),
+        "start": row["batch_start"],
+        "end": row["batch_end"],
+        "uncomputed": row["uncomputed"] or 0,
+    }
     if row["versions"] is not None:
         versions = json.loads(row["versions"])
-        stored = StoredRows(row["metrics"], row["results"], row["states"], versions)
-    return BatchRecord(
-        row["model"],
-        row["batch"],
-        BatchStatus(row["status"]),
-        row["rows"],
-        row["run_id"],
-        row["fingerprint"],
-        row["counted"],
-        row["checked_at"],
-        stored,
-        row["batch_start"],
-        row["batch_end"],
-        row["quarantined"],
-        row["uncomputed"] or 0,
-    )
+        found["stored"] = StoredRows(row["metrics"], row["results"], row["states"], versions)
+    return BatchRecord(**found)
 
 
 def ledger_rows(ledger: Mapping[str, BatchRecord]) -> list[Row]:

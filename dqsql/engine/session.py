@@ -12,7 +12,7 @@ import threading
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,7 +84,10 @@ def open_session(
         with using_session(spark, log_dir), configured(spark, settings):
             yield spark
         return
-    with _warm(target) as warm:
+    # A process has either sessions of its own or those of Connect.
+    lone = target.method == "session" and not has_session()
+    reach = warm_target(target, launching.embedded_settings(target)) if lone else nullcontext()
+    with reach as warm:
         used = warm or target
         # A process has one session that is not of Connect: that of the user, where there is one.
         foreign = used.method == "session" and has_session()
@@ -112,17 +115,6 @@ def _of_target(target: Target, spark: SparkSession) -> dict[str, str]:
     sql = {k: v for k, v in target.spark_conf.items() if k.startswith("spark.sql.")}
     catalogs = ("spark.sql.catalog.",)
     return {k: v for k, v in sql.items() if k.startswith(catalogs) or spark.conf.isModifiable(k)}
-
-
-@contextmanager
-def _warm(target: Target) -> Iterator[Target | None]:
-    """The target by way of its warm session, where there is one that can be used from here."""
-    # A process has either sessions of its own or those of Connect.
-    if target.method != "session" or has_session():
-        yield None
-        return
-    with warm_target(target, launching.embedded_settings(target)) as warm:
-        yield warm
 
 
 def runtime_conf(target: Target, scale: Scale = Scale.ANY) -> dict[str, str]:

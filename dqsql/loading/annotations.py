@@ -56,7 +56,9 @@ class AnnotationProblem(TextProblem):
 
     def error(self, span: Span) -> AnnotationError:
         """The error at a place of the user's file."""
-        return AnnotationError(self.message, span=span, hint=self.hint, annotation=self.annotation)
+        error = AnnotationError(self.message, span=span, hint=self.hint)
+        error.annotation = self.annotation
+        return error
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ Choices where the paper is silent:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -164,15 +165,10 @@ def hypotheses(
 
     With a share of 1 - theta, in (0, 1], this is the space of FMDV-H (section 4).
     """
-    needed = max(1, _ceil(min_share * sample.rows))
+    needed = max(1, math.ceil(min_share * sample.rows - 1e-9))
     # A pattern may collect its rows from several coarse groups (<alphanum>+, <num>).
     masks = pattern_masks(sample, tau=tau, min_rows=max(1, needed // 16), constants=constants)
     return {text: mask for text, mask in masks.items() if mask.bit_count() >= needed}
-
-
-def _ceil(x: float) -> int:
-    rounded = round(x)
-    return rounded if abs(x - rounded) < 1e-9 else int(x) + 1
 
 
 @dataclass(slots=True)

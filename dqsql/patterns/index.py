@@ -90,10 +90,6 @@ class PatternIndex:
         columns = {name: self._counts[:, position] for position, name in enumerate(COUNTS)}
         return pa.table({"pattern": self._patterns, **columns}, schema=INDEX_SCHEMA)
 
-    def all_evidence(self) -> PatternEvidence:
-        """Return what the corpus says of all patterns, in the order of `table`."""
-        return PatternEvidence(self._counts)
-
     def lookup(self, patterns: Sequence[str]) -> PatternEvidence:
         """Return what the corpus says of each pattern, in one batch; zeros for unknown ones."""
         counts = np.zeros((len(patterns), len(COUNTS)), dtype=np.int64)
@@ -109,7 +105,7 @@ class PatternIndex:
         Of patterns with the same coverage and FPR, which match the same columns as a rule, only
         the most specific is shown.
         """
-        evidence = self.all_evidence()
+        evidence = PatternEvidence(self._counts)
         rows = np.flatnonzero(evidence.fpr <= max_fpr)
         rows = rows[np.argsort(-evidence.coverage[rows], kind="stable")]
         best: dict[tuple[int, int], tuple[int, str]] = {}

@@ -281,8 +281,8 @@ def _explain(sample: ColumnSample, whole: dict[str, int], judge: Judge) -> NoPat
             "most values share no pattern, or have more tokens than the index covers "
             f"(tau = {tau})",
         )
-    coverage, rate = judge.rates(list(whole))
-    known = coverage >= judge.m
+    evidence = judge.index.lookup(list(whole))
+    known = evidence.coverage >= judge.m
     if not known.any():
         return NoPattern(
             "unknown_domain",
@@ -292,7 +292,7 @@ def _explain(sample: ColumnSample, whole: dict[str, int], judge: Judge) -> NoPat
     return NoPattern(
         "high_fpr",
         f"the best known pattern is expected to raise false alarms at a rate of "
-        f"{float(rate[known].min()):.1%}, more than r = {judge.r:.1%}",
+        f"{float(evidence.fpr[known].min()):.1%}, more than r = {judge.r:.1%}",
     )
 
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 TokenKind = Literal["const", "digit", "upper", "lower", "letter", "alphanum", "set", "num", "all"]
 
@@ -158,16 +158,21 @@ def pattern_of(*elements: Element) -> Pattern:
     """Return the pattern of one branch with neighbouring constants joined."""
     joined: list[Element] = []
     for element in elements:
-        last = joined[-1] if joined else None
-        if (
-            isinstance(element, Token)
-            and isinstance(last, Token)
-            and element.kind == last.kind == "const"
-        ):
-            joined[-1] = Token("const", last.text + element.text)
-        else:
-            joined.append(element)
+        append(joined, element)
     return Pattern((tuple(joined),))
+
+
+def append(target: list[Element] | list[Token], element: Any) -> None:
+    """Append an element, or a constant to the constant before it."""
+    last = target[-1] if target else None
+    if (
+        isinstance(last, Token)
+        and isinstance(element, Token)
+        and element.kind == last.kind == "const"
+    ):
+        target[-1] = Token("const", last.text + element.text)
+    else:
+        target.append(element)
 
 
 _SPECIAL = re.compile(r"[\\<{+]|[^ -~]")

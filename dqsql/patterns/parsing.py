@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import cast
 
 from dqsql.errors import PatternError
-from dqsql.patterns.language import CLASS_KINDS, Element, Pattern, Token, TokenGroup, TokenKind
+from dqsql.patterns.language import (
+    CLASS_KINDS,
+    Element,
+    Pattern,
+    Token,
+    TokenGroup,
+    TokenKind,
+    append,
+)
 from dqsql.patterns.regex import check_linear
 
 _MAX_PATTERN_LENGTH = 10_000
@@ -60,7 +69,7 @@ def parse_pattern(text: str) -> Pattern:
                 raise PatternError("<|> needs a complete pattern on both sides")
             branches.append([])
         else:
-            _append(branches[-1] if group is None else group, _token(match))
+            append(branches[-1] if group is None else group, _token(match))
     if group is not None:
         raise PatternError("<(> is never closed", hint="close it with <)?> or <)+>")
     if not branches[-1]:
@@ -99,11 +108,11 @@ def _matches(text: str, *, in_set: bool = False) -> Iterator[re.Match[str]]:
 
 def _token(match: re.Match[str]) -> Token:
     if match["cls"]:
-        return Token(_kind(match["kind"]), "", *_counts(match, ""))
+        return Token(cast("TokenKind", match["kind"]), "", *_counts(match, ""))
     if match["set"]:
         return _set(match)
     if match["free"]:
-        return Token(_kind(match["free"][1:-1]))
+        return Token(cast("TokenKind", match["free"][1:-1]))
     if match["hex"]:
         code_point = int(match["hex"], 16)
         if code_point > 0x10FFFF or 0xD800 <= code_point <= 0xDFFF:
@@ -139,18 +148,3 @@ def _set(match: re.Match[str]) -> Token:
         raise PatternError("<[><]> is a set without characters")
     text = "".join(sorted(symbols))
     return Token("set", text, *_counts(match, "set_"), tuple(sorted(classes)))
-
-
-def _kind(name: str) -> TokenKind:
-    for kind in ("digit", "upper", "lower", "letter", "alphanum", "num", "all"):
-        if kind == name:
-            return kind
-    raise PatternError(f"unknown token <{name}>")
-
-
-def _append(target: list[Element] | list[Token], token: Token) -> None:
-    last = target[-1] if target else None
-    if isinstance(last, Token) and last.kind == token.kind == "const":
-        target[-1] = Token("const", last.text + token.text)
-    else:
-        target.append(token)

@@ -21,7 +21,6 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from dqsql.errors import PatternError
 from dqsql.patterns.characters import shape
@@ -186,13 +185,6 @@ class Judge:
     r: float
     m: int
 
-    def rates(
-        self, patterns: Sequence[str]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Return coverage and FPR_T of each pattern, in one look-up; NaN for unknown ones."""
-        found = self.index.lookup(patterns)
-        return found.coverage, found.fpr
-
     def safest(self, patterns: Mapping[str, int]) -> Candidate | None:
         """Return the feasible pattern of least rate, or None; `patterns` have their rows as bits.
 
@@ -200,7 +192,8 @@ class Judge:
         whose text is smaller.
         """
         texts = list(patterns)
-        coverage, rate = self.rates(texts)
+        evidence = self.index.lookup(texts)
+        coverage, rate = evidence.coverage, evidence.fpr
         feasible = np.flatnonzero((coverage >= self.m) & (rate <= self.r))
         if not len(feasible):
             return None

@@ -15,44 +15,25 @@ from dqsql.model.project import Annotation, Severity
 from dqsql.model.wording import scalar_text
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
-# What the checks and metrics demand of a column.
+# What is demanded of a column, and the checks and metrics that demand it.
 _PROMISES = {
-    "not_null": ("completeness",),
-    "completeness": ("completeness",),
-    "null_count": ("completeness",),
-    "accepted_values": ("values",),
-    "histogram_values": ("values",),
-    "unique": ("unique",),
-    "primary_key": ("unique", "completeness"),
-    "uniqueness": ("unique",),
-    "unique_value_ratio": ("unique",),
-    "distinctness": ("unique",),
-    "duplicate_count": ("unique",),
-    "non_negative": ("lower",),
-    "positive": ("lower",),
-    "greater_than": ("lower",),
-    "greater_than_or_equal_to": ("lower",),
-    "in_range": ("lower", "upper"),
-    "less_than": ("upper",),
-    "less_than_or_equal_to": ("upper",),
-    "min": ("lower",),
-    "max": ("upper",),
-    "mean": ("mean",),
-    "avg": ("mean",),
-    "median": ("mean",),
-    "stddev": ("stddev",),
-    "variance": ("stddev",),
-    "min_length": ("min_length",),
-    "max_length": ("max_length",),
-    "pattern": ("pattern",),
-    "matches": ("pattern",),
-    "type_consistency": ("type",),
-    "data_type": ("type",),
-    "type_count": ("type",),
-    "row_count": ("volume",),
+    promise: frozenset(names.split())
+    for promise, names in {
+        "completeness": "not_null completeness null_count primary_key",
+        "values": "accepted_values histogram_values",
+        # These may take several columns, whose tuples they are about.
+        "unique": "unique primary_key uniqueness unique_value_ratio distinctness duplicate_count",
+        "lower": "non_negative positive greater_than greater_than_or_equal_to in_range min",
+        "upper": "in_range less_than less_than_or_equal_to max",
+        "mean": "mean avg median",
+        "stddev": "stddev variance",
+        "min_length": "min_length",
+        "max_length": "max_length",
+        "pattern": "pattern matches",
+        "type": "type_consistency data_type type_count",
+        "volume": "row_count",
+    }.items()
 }
-# They take several columns, whose tuples they are about.
-_OF_TUPLES = {name for name, promises in _PROMISES.items() if "unique" in promises}
 
 
 @dataclass
@@ -119,11 +100,14 @@ def _promised(ast: exp.Expr, home: str) -> Iterator[tuple[str, str]]:
         column = home
         if arguments and isinstance(arguments[0], exp.Column):
             column = arguments[0].name.lower()
-            if name in _OF_TUPLES and any(isinstance(a, exp.Column) for a in arguments[1:]):
+            if name in _PROMISES["unique"] and any(
+                isinstance(a, exp.Column) for a in arguments[1:]
+            ):
                 # A key of several columns says nothing of one of them.
                 continue
-        for promise in _PROMISES.get(name, ()):
-            yield ("" if promise == "volume" else column), promise
+        for promise, names in _PROMISES.items():
+            if name in names:
+                yield ("" if promise == "volume" else column), promise
         if name == "references":
             named = [to_sql(a).replace("`", "") for a in arguments if isinstance(a, exp.Column)]
             own = named and named[0].lower() != home

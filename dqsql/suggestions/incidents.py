@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -166,23 +166,9 @@ def suggestion_of(check: IncidentCheck, rejected: Sequence[str]) -> Suggestion:
         f" ({first_of(check.caught, _NAMED)});"
         f" {plural(len(check.alarms), 'false alarm')} on {check.judged} accepted"
     )
-    metric = f"{series.call}({', '.join(series.arguments)})" if series.arguments else series.call
+    call, arguments = series.call, series.arguments
+    found = Suggestion("incident", call, series.column, call, reason, arguments, check.comparison)
     if check.comparison:
-        return Suggestion(
-            rule="incident",
-            promise=series.call,
-            column=series.column,
-            call=series.call,
-            reason=reason,
-            arguments=series.arguments,
-            comparison=check.comparison,
-        )
-    return Suggestion(
-        rule="incident",
-        promise=series.call,
-        column=series.column,
-        call="anomaly",
-        reason=reason,
-        arguments=(to_sql(parse_expression(metric)),),
-        takes_column=False,
-    )
+        return found
+    metric = to_sql(parse_expression(f"{call}({', '.join(arguments)})" if arguments else call))
+    return replace(found, call="anomaly", arguments=(metric,), takes_column=False)

@@ -581,6 +581,14 @@ def test_a_rhythm_of_batches_where_there_are_none(compile_model: CompileModel) -
     assert (error.span.line, error.span.column, error.span.text) == (2, 3, "cadence")
 
 
+def test_names_that_begin_like_a_monitor_take_no_place_of_it(compile_model: CompileModel) -> None:
+    config = "{{ config(batch_by = 'day', cadence = 'daily', pattern = true) }}\n"
+    sql = f"{config}select '1' as day,\n'x' as code -- @pattern_profile is not null\n-- @cadence_ok"
+    macros = {"macros/a.sql": "{% macro check_cadence_ok() %} row_count > 0 {% endmacro %}"}
+    plan = compile_model(sql, macros).plan
+    assert [(m.kind, m.column) for m in plan.monitors] == [("cadence", None), ("pattern", "code")]
+
+
 def test_a_cadence_without_a_rhythm_has_that_of_the_config(compile_model: CompileModel) -> None:
     config = "{{ config(batch_by = 'day', cadence = 'monthly') }}\n"
     sql = f"{config}select day from {{{{ source('shop', 'orders') }}}}\n-- @cadence"

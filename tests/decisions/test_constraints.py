@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dqsql.decisions.constraints import Observation, decide
 from dqsql.model.plan import Bounds
 from dqsql.model.project import NoData, Severity
@@ -60,6 +62,20 @@ def test_a_division_may_be_why_there_is_no_value() -> None:
 
     assert told("sum(a) / count(b)").endswith(" is null: no values to measure, or a division by 0")
     assert told("mean(a)") == "mean(a) is null: no values to measure"
+
+
+@pytest.mark.parametrize(
+    ("expression", "demand"),
+    [
+        ("expect(min(a) > 0)", "min(a) > 0"),
+        ("expect(min(a) > 0) and (max(b) > 1)", "expect(min(a) > 0) and (max(b) > 1)"),
+        ("expect(count_if(a = ')') = 0)", "count_if(a = ')') = 0"),
+        ("row_count > 0", "row_count > 0"),
+    ],
+)
+def test_what_an_expectation_demands(expression: str, demand: str) -> None:
+    seen = Observation("min(a)", "min", 0.0)
+    assert message(seen, expression, holds=False).endswith(f"expected {demand}")
 
 
 def test_a_comparison_that_is_null_is_told() -> None:

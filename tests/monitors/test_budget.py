@@ -52,7 +52,18 @@ def test_words(text: str, per_day: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "week", "1", "1 per", "-1 per week", "0 per day", "1 per moon"]
+    "text",
+    [
+        "",
+        "week",
+        "1",
+        "1 per",
+        "-1 per week",
+        "0 per day",
+        "1 per moon",
+        "nan per day",
+        "inf per day",
+    ],
 )
 def test_words_that_say_nothing(text: str) -> None:
     with pytest.raises(DecisionError):

@@ -32,18 +32,14 @@ _FORMS = {"batch": Entries.TRIGRAMS, "text": Entries.TEXTS}
 
 
 def _frequency(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:
-    return _over_frequencies(aggregate, aggregate.args)
-
-
-def _over_frequencies(aggregate: base.AggregateCall, args: Sequence[exp.Expr]) -> base.Lowering:
     """`frequency(expression, columns..)`: an expression of aggregates over a frequency table."""
-    if len(args) < 2:
+    expression, *columns = aggregate.args or (exp.null(),)
+    if not columns:
         raise UnsupportedExpressionError(
             f"{_FREQUENCY} takes an expression over n and at least one column",
             hint=f"for example: {_FREQUENCY}(max(n) / sum(n), carrier)",
         )
-    expression, columns = args[0], tuple(args[1:])
-    table = _table(columns, aggregate.where)
+    table = _table(tuple(columns), aggregate.where)
     aggregates = list(dict.fromkeys(to_sql(a) for a in outermost_aggregates(expression)))
     components = tuple(
         base.Component(f"freq{i}", a, None, source=table)
@@ -62,8 +58,8 @@ def count_distinct(aggregate: base.AggregateCall) -> base.Lowering:
     conditions = [not_null(a.copy()) for a in aggregate.args] if len(aggregate.args) > 1 else []
     where = [exp.Paren(this=aggregate.where.copy())] if aggregate.where is not None else []
     restricted = exp.and_(*where, *conditions) if where or conditions else None
-    about = replace(aggregate, where=restricted)
-    return _over_frequencies(about, (call("count", exp.Star()), *aggregate.args))
+    args = (call("count", exp.Star()), *aggregate.args)
+    return _frequency(replace(aggregate, args=args, where=restricted), {})
 
 
 def _table(columns: tuple[exp.Expr, ...], where: exp.Expr | None) -> FrequencyTable:
@@ -167,17 +163,13 @@ def _(source: FrequencyTable, columns: Mapping[str, str]) -> FrequencyPass:
     return _TEXTS if whole_number(source, columns) is None else _NUMBERS
 
 
-def _columns(args: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
-    return args[1:]
-
-
 AGGREGATES = (
     base.Aggregate(
         (_FREQUENCY,),
         _frequency,
         own=True,
-        in_state=_columns,
-        over_rows=_columns,
+        in_state=lambda args: args[1:],
+        over_rows=lambda args: args[1:],
         words=(TRIGRAMS,),
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -86,8 +86,14 @@ def _try_sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
     """A sum, null where it does not fit into its type."""
     if len(aggregate.args) != 1:
         return None
-    scan = aggregate.aggregate("try_sum", *aggregate.args)
-    return Lowering((Component("sum", scan, _sum_of_sums), _count_of(aggregate)), first_state)
+    # The sum of sums; null where one is that did not fit.
+    merged = "case when count_if({0} is null and {1} > 0) = 0 then try_sum({0}) end"
+    scan, count = (aggregate.aggregate(name, *aggregate.args) for name in ("try_sum", "count"))
+    components = (
+        Component("sum", scan, lambda name, group: formula(merged, *map(column, group))),
+        Component("count", count, merge_with("sum")),
+    )
+    return Lowering(components, first_state)
 
 
 def _sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
@@ -108,18 +114,6 @@ def _sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
             exp.Literal.string(said),
         ),
     )
-
-
-def _sum_of_sums(name: str, group: Sequence[str]) -> exp.Expr:
-    """The sum of sums; null where one is that did not fit."""
-    return formula(
-        "case when count_if({0} is null and {1} > 0) = 0 then try_sum({0}) end",
-        *map(column, group),
-    )
-
-
-def _count_of(aggregate: AggregateCall) -> Component:
-    return Component("count", aggregate.aggregate("count", *aggregate.args), merge_with("sum"))
 
 
 AGGREGATES = (

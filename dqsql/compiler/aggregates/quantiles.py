@@ -179,10 +179,8 @@ def counted_numbers(stored: exp.Select, keys: Sequence[str]) -> exp.Select:
     return exp.select(*map(column, keys), value, column(N)).from_(stored.subquery("stored"))
 
 
-def _value_only(args: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
-    return args[:1]
-
-
 AGGREGATES = (
-    base.Aggregate(("approx_percentile", "percentile_approx"), _quantile, in_state=_value_only),
+    base.Aggregate(
+        ("approx_percentile", "percentile_approx"), _quantile, in_state=lambda args: args[:1]
+    ),
 )

@@ -157,21 +157,14 @@ def _(source: Relation, columns: Mapping[str, str]) -> base.SourcePass:
     return _RelationPass("rows of another relation", 100, reads=0, relation=source.sql)
 
 
-AGGREGATES = (
+AGGREGATES = tuple(
     base.Aggregate(
-        (RELATION_ROWS,),
-        _relation_rows,
+        (name,),
+        lowered,
         own=True,
         over_rows=lambda args: (),
         subject=lambda aggregate: str(aggregate.args[0].this).strip("`"),
         names_relation=True,
-    ),
-    base.Aggregate(
-        (METRIC_OF,),
-        _metric,
-        own=True,
-        over_rows=lambda args: (),
-        subject=lambda aggregate: str(aggregate.args[0].this).strip("`"),
-        names_relation=True,
-    ),
+    )
+    for name, lowered in ((RELATION_ROWS, _relation_rows), (METRIC_OF, _metric))
 )

@@ -122,11 +122,9 @@ def number(node: exp.Expr) -> float:
     raise UnsupportedExpressionError(f"expected a number, found {to_sql(node)}")
 
 
-def _first(args: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
-    return args[:1]
-
-
 AGGREGATES = (
-    base.Aggregate(("approx_count_distinct",), _approx_count_distinct, in_state=_first),
-    base.Aggregate(("kll_quantile",), _kll_quantile, in_state=_first),
+    base.Aggregate(
+        ("approx_count_distinct",), _approx_count_distinct, in_state=lambda args: args[:1]
+    ),
+    base.Aggregate(("kll_quantile",), _kll_quantile, in_state=lambda args: args[:1]),
 )

@@ -209,6 +209,7 @@ def test_limits_private_columns_and_what_cannot_be_compared(project: Project, ta
         ("@matches_relation(b, keys => a) {error_if: some}", "must be a number of differing rows"),
         ("@matches_relation(b, keys => a) {warn_if: '> 3'}", "the warning would never appear"),
         ("@expect(max(a) = metric(other, 'max(who)'))", "who is a private column of other"),
+        ("@expect(max(a) = metric(source('s', 'u'), 'max(who)'))", "who is a private column of u"),
         ("@expect(max(a) = metric(other))", "metric takes a relation and a metric of it"),
         ("@expect(max(a) = metric(other, 'entropy(x)'))", "does not count the values"),
         ("@expect(max(a) = metric(other, '1'))", "is not a metric"),
@@ -217,7 +218,9 @@ def test_limits_private_columns_and_what_cannot_be_compared(project: Project, ta
 )
 def test_what_makes_no_sense(project: Project, annotation: str, message: str) -> None:
     project.write("m", f"-- {annotation}\nselect a from t")
-    project.write("other", "{{ config(pii=['who']) }}\nselect who, x from u")
+    project.write("other", "{{ config(pii=['who']) }}\nselect who, x from {{ source('s', 'u') }}")
+    declared = "sources: [{name: s, schema: default, tables: [{name: u}]}]"
+    (project.root / "checks" / "sources.yml").write_text(declared, encoding="utf-8")
     errors: list[DqsqlError] = list(compile_project(project.root).errors)
     assert [message in str(e) for e in errors] == [True], errors
     assert errors[0].span is not None
