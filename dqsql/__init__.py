@@ -18,14 +18,7 @@ if TYPE_CHECKING:
     from dqsql.runner.api import compile_project, run
     from dqsql.runner.backtest import backtest
     from dqsql.runner.explain import explain
-    from dqsql.runner.finding import (
-        acknowledge,
-        assign,
-        open_findings,
-        reopen,
-        resolve,
-        unmute,
-    )
+    from dqsql.runner.finding import acknowledge, assign, open_findings, reopen, resolve, unmute
     from dqsql.runner.fit import fit
     from dqsql.runner.frames import check
     from dqsql.runner.notify import notify

@@ -29,8 +29,7 @@ def resource_dir(name: str) -> Path:
     if beside.is_dir() and (_PACKAGE.parent / "pyproject.toml").is_file():
         return beside
     raise LoadError(
-        f"the installation of dqsql is incomplete: no folder {name!r}",
-        hint="reinstall dqsql",
+        f"the installation of dqsql is incomplete: no folder {name!r}", hint="reinstall dqsql"
     )
 
 

@@ -212,10 +212,7 @@ class MacroLibrary:
         # Jinja hands the body of a {% call %} block over as a keyword.
         named = {k: v for k, v in kwargs.items() if k != "caller"}
         if problem := _argument_problem(definition, args, named):
-            raise MacroError(
-                f"{problem}; its parameters are {definition.signature}",
-                span=span,
-            )
+            raise MacroError(f"{problem}; its parameters are {definition.signature}", span=span)
         if len(self._stack) >= _MAX_DEPTH:
             raise self._circle(name)
         if not self._stack and span is not None:

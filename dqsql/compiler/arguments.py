@@ -9,9 +9,7 @@ from sqlglot import exp
 from dqsql.dialect import to_sql
 
 
-def split_arguments(
-    args: list[exp.Expr],
-) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
+def split_arguments(args: list[exp.Expr]) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
     """Those by position, and those by name."""
     positional = [a for a in args if not isinstance(a, exp.Kwarg)]
     named = {a.this.name: a.expression for a in args if isinstance(a, exp.Kwarg)}

@@ -41,11 +41,7 @@ _EXAMPLES: Mapping[str, str] = {
 
 
 def refuse_wrong_call(
-    macro: Macro,
-    args: Sequence[exp.Expr],
-    named: Mapping[str, exp.Expr],
-    filled: bool,
-    span: Span,
+    macro: Macro, args: Sequence[exp.Expr], named: Mapping[str, exp.Expr], filled: bool, span: Span
 ) -> None:
     """Refuse arguments that a macro does not take, or that are missing.
 

@@ -68,11 +68,7 @@ def stored_query(scan: Scan, batches: Sequence[str]) -> exp.Select:
     marks = marks.from_(tables.subquery("tables"))
     none = as_type(literal(0), "bigint")
     rows = exp.select(column(BATCH), aliased(segment_label(()), SEGMENT))
-    rows = rows.select(
-        column(COUNTED),
-        aliased(_NO_TEXT.copy(), VALUE),
-        aliased(none, N),
-    )
+    rows = rows.select(column(COUNTED), aliased(_NO_TEXT.copy(), VALUE), aliased(none, N))
     return reduce(union_all, scan.counts(), rows.from_(marks.subquery("marks")))
 
 
@@ -161,8 +157,7 @@ def _all_prefixes(history: exp.Table, names: Sequence[str]) -> exp.Select:
     placed = _placed(history, names)
     spans = union_all(_spans(placed, names, own=True), _spans(placed, names, own=False))
     ends = exp.select(
-        aliased(call("min", column(POSITION)), "lo"),
-        aliased(call("max", column(POSITION)), "hi"),
+        aliased(call("min", column(POSITION)), "lo"), aliased(call("max", column(POSITION)), "hi")
     )
     ends = ends.from_(tested.copy().subquery("tested"))
     first = call("greatest", column(_FIRST), column("lo"))

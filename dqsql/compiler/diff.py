@@ -268,9 +268,7 @@ class RelationDiff:
 def counted_differences(view: str, values: Sequence[ComparedColumn]) -> exp.Select:
     """By batch and kind how many rows differ, and in how many each value does."""
     query = exp.select(
-        column(BATCH),
-        column(DIFFERENCE),
-        aliased(call("sum", column(COUNT)), COUNT),
+        column(BATCH), column(DIFFERENCE), aliased(call("sum", column(COUNT)), COUNT)
     )
     for i, value in enumerate(values):
         inside = call("array_contains", column(COLUMNS), literal(value.name))
@@ -336,11 +334,7 @@ def _typed(column_: ComparedColumn) -> exp.Expr:
 def _checksum(hashed: exp.Expr) -> list[exp.Expr]:
     low = _low_sum(hashed)
     high = formula("sum(shiftrightunsigned({0}, 32))", hashed.copy())
-    return [
-        aliased(call("count", exp.Star()), COUNT),
-        aliased(low, _LOW),
-        aliased(high, _HIGH),
-    ]
+    return [aliased(call("count", exp.Star()), COUNT), aliased(low, _LOW), aliased(high, _HIGH)]
 
 
 def _low_sum(hashed: exp.Expr) -> exp.Expr:

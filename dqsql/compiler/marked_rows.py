@@ -160,9 +160,7 @@ class SplitQuery(MarkedRows):
         """
         marks = [
             formula(
-                "case when {0} then {1} end",
-                self._fails(f),
-                literal(_short(f.check.id, self.plan)),
+                "case when {0} then {1} end", self._fails(f), literal(_short(f.check.id, self.plan))
             )
             for f in self.failing
         ]

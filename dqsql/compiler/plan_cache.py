@@ -28,13 +28,7 @@ from dqsql.compiler.adoption import CompiledModel
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Query
 from dqsql.model.project import CheckModel, Project
-from dqsql.resources import (
-    cache_dir,
-    is_private,
-    is_switched_off,
-    package_files,
-    write_private,
-)
+from dqsql.resources import cache_dir, is_private, is_switched_off, package_files, write_private
 from dqsql.version import VERSION
 
 T = TypeVar("T")

@@ -229,11 +229,7 @@ class Resolver:
         return map_children(node, lambda child: self._expand(child, context))
 
     def _expand_call(
-        self,
-        node: exp.Expr,
-        name: str,
-        args: list[exp.Expr],
-        context: _Context,
+        self, node: exp.Expr, name: str, args: list[exp.Expr], context: _Context
     ) -> exp.Expr:
         catalog = self._catalog
         if name.lower() == EXPECT:
@@ -432,10 +428,7 @@ def _about(expression: str, name: str) -> str:
 
 
 def _label(
-    macro: Macro,
-    positional: list[exp.Expr],
-    named: dict[str, exp.Expr],
-    context: _Context,
+    macro: Macro, positional: list[exp.Expr], named: dict[str, exp.Expr], context: _Context
 ) -> predicates.Label:
     rest = positional
     about = context.home

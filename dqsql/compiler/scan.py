@@ -376,10 +376,7 @@ class Scan:
 
     def _keyed(self, batch: exp.Expr, segments: Sequence[str]) -> exp.Select:
         """The columns that name a row of states: batch, segment, segment columns."""
-        query = exp.select(
-            aliased(batch, BATCH),
-            aliased(segment_label(segments), SEGMENT),
-        )
+        query = exp.select(aliased(batch, BATCH), aliased(segment_label(segments), SEGMENT))
         return query.select(*self._segment_columns(segments), copy=False)
 
     def from_batches(self, query: exp.Select) -> exp.Select:

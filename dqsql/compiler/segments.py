@@ -45,9 +45,7 @@ def batches_query(model: CheckModel, condition: exp.Expr | None = None) -> exp.S
         return query if condition is None else query.where(condition)
     label = segment_label(model.config.segment_by)
     fine = exp.select(
-        aliased(batch, BATCH),
-        aliased(label, _LABEL),
-        aliased(call("count", exp.Star()), _N),
+        aliased(batch, BATCH), aliased(label, _LABEL), aliased(call("count", exp.Star()), _N)
     )
     fine = fine.from_(model_table(model))
     fine = fine if condition is None else fine.where(condition)

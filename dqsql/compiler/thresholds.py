@@ -185,10 +185,7 @@ def _counted(annotation: Annotation, severity: Severity, rows: Predicate) -> Che
         )
     fails, warns = (_row_limit(annotation, name, use) for name in (ERROR_IF, WARN_IF))
     _refuse_never(
-        annotation,
-        WARN_IF if WARN_IF in options else ERROR_IF,
-        fails.predicate,
-        warns.predicate,
+        annotation, WARN_IF if WARN_IF in options else ERROR_IF, fails.predicate, warns.predicate
     )
     return CheckLimits(fails, warns, rows)
 

@@ -155,10 +155,7 @@ class _Comparisons:
         if nowhere and _is_percent(within, low) and _is_percent(within, high):
             meant = f"between {_share(low)} and {_share(high)}"
         return _Idle(
-            f"{measured.text} between {shown}",
-            not nowhere,
-            _hint(measured, meant),
-            "between",
+            f"{measured.text} between {shown}", not nowhere, _hint(measured, meant), "between"
         )
 
     def _listed(self, node: exp.In) -> _Idle | None:

@@ -242,12 +242,7 @@ def _fit(
     clauses += _join_sides(chosen)
     caught = {issue for clause in clauses for issue in clause.catches}
     return Program(
-        history.column,
-        tuple(clauses),
-        config.fpr,
-        config.bounds,
-        len(history.issues),
-        len(caught),
+        history.column, tuple(clauses), config.fpr, config.bounds, len(history.issues), len(caught)
     )
 
 

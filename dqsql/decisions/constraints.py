@@ -93,10 +93,7 @@ def constraint_results(
 
 
 def unevaluated(
-    plan: Plan,
-    errors: Mapping[str, DqsqlError],
-    batches: Collection[str],
-    types: Mapping[str, str],
+    plan: Plan, errors: Mapping[str, DqsqlError], batches: Collection[str], types: Mapping[str, str]
 ) -> Iterator[Result]:
     """The verdicts on checks that Spark refuses, by their ids, and on those that do not compile.
 

@@ -133,10 +133,7 @@ class Forecasts:
 
 
 def forecast(
-    values: FloatArray,
-    slots: Mapping[str, IntArray],
-    relearn_after: int,
-    ratios: BoolArray,
+    values: FloatArray, slots: Mapping[str, IntArray], relearn_after: int, ratios: BoolArray
 ) -> Forecasts:
     """As `choose`, with steps to a new level taken out, and of logarithms where they do better.
 

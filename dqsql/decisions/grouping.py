@@ -20,11 +20,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dqsql.model.metric_traits import (
-    COMPLETENESS_METRICS,
-    DISTRIBUTION_METRICS,
-    ROW_DRIVEN_METRICS,
-)
+from dqsql.model.metric_traits import COMPLETENESS_METRICS, DISTRIBUTION_METRICS, ROW_DRIVEN_METRICS
 
 # A symptom shown by at least this share of the segments is one of the whole batch.
 _MOST_SEGMENTS = 0.8

@@ -29,9 +29,7 @@ def newest_reviews(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str
     }
 
 
-def newest_rows(
-    rows: Iterable[Mapping[str, Any]],
-) -> dict[str, dict[str, Mapping[str, Any]]]:
+def newest_rows(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """The newest row of dq_reviews about each batch, by model and batch."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
     # By SQL a row may come without a time.

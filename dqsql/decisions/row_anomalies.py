@@ -306,10 +306,7 @@ class RowDetector:
 
 
 def learn_rows(
-    columns: _Columns,
-    batches: npt.NDArray[np.int64],
-    contamination: float,
-    rate: float,
+    columns: _Columns, batches: npt.NDArray[np.int64], contamination: float, rate: float
 ) -> RowDetector:
     """Learn from the rows of accepted batches what is usual.
 

@@ -12,13 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dqsql.decisions.strategies import (
-    Limits,
-    Prediction,
-    Series,
-    Strategy,
-    TooLittleHistoryError,
-)
+from dqsql.decisions.strategies import Limits, Prediction, Series, Strategy, TooLittleHistoryError
 from dqsql.decisions.strategies_parameters import lower_limit, upper_limit
 from dqsql.errors import DecisionError
 from dqsql.model.settings import Reader, at_least, number_within
@@ -106,10 +100,7 @@ class AbsoluteChange(FixedLimits):
 
     order: int = 1
     name: ClassVar[str] = "absolute_change"
-    aliases: ClassVar[dict[str, str]] = {
-        "max_rate_decrease": "lower",
-        "max_rate_increase": "upper",
-    }
+    aliases: ClassVar[dict[str, str]] = {"max_rate_decrease": "lower", "max_rate_increase": "upper"}
     readers: ClassVar[dict[str, Reader]] = FixedLimits.readers | {"order": at_least(0)}
 
     @property

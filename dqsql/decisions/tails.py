@@ -127,10 +127,7 @@ class Tails:
 
 
 def fit_tails(
-    errors: FloatArray,
-    floor: FloatArray,
-    pooled: bool = False,
-    prior_weights: FloatArray = PRIOR,
+    errors: FloatArray, floor: FloatArray, pooled: bool = False, prior_weights: FloatArray = PRIOR
 ) -> Tails:
     """Learn the tails of errors.
 
@@ -169,10 +166,7 @@ def fit_tails(
         of_one, of_two = _components(whole, prior), _components(side, prior)
         weights.append(
             np.concatenate(
-                [
-                    (1 - split)[:, None] * 0.5 * of_one[0],
-                    (split * share)[:, None] * of_two[0],
-                ],
+                [(1 - split)[:, None] * 0.5 * of_one[0], (split * share)[:, None] * of_two[0]],
                 axis=1,
             )
         )

@@ -265,9 +265,7 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
                 stream,
                 # In one thread rows have numbers.
                 pc.ReadOptions(
-                    use_threads=False,
-                    autogenerate_column_names=not header,
-                    encoding=encoding,
+                    use_threads=False, autogenerate_column_names=not header, encoding=encoding
                 ),
                 parsing,
                 pc.ConvertOptions(include_columns=[_COLUMN], include_missing_columns=True),

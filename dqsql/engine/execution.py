@@ -119,9 +119,7 @@ class ModelExecution:
     # --- what can be computed ------------------------------------------------------------------
 
     def analyse(
-        self,
-        states: Sequence[StateColumn],
-        broken: Sequence[tuple[StateColumn, EngineError]] = (),
+        self, states: Sequence[StateColumn], broken: Sequence[tuple[StateColumn, EngineError]] = ()
     ) -> Feasible:
         """Let Spark analyse every expression; what it refuses is set apart with its error.
 

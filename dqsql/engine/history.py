@@ -22,11 +22,7 @@ _METRIC = ("batch", "segment", "column_name", "metric", "parameters", "scope", "
 
 
 def stored_rows(
-    store: Store,
-    table: Table,
-    model: str,
-    batches: Collection[str],
-    columns: Sequence[str] = (),
+    store: Store, table: Table, model: str, batches: Collection[str], columns: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """The rows of some batches of a model in a table of rows by batch.
 

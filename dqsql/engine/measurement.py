@@ -31,10 +31,7 @@ class Measurement:
     def joined(self, other: Measurement) -> Measurement:
         """Both; the numbers of rows are those of this one."""
         return Measurement(
-            (*self.values, *other.values),
-            (*self.outcomes, *other.outcomes),
-            self.rows,
-            self.states,
+            (*self.values, *other.values), (*self.outcomes, *other.outcomes), self.rows, self.states
         )
 
 

@@ -155,12 +155,7 @@ def _json_safe(value: Any) -> Any:
     return value
 
 
-def run_row(
-    result: RunResult,
-    ansi: bool,
-    git_sha: str | None,
-    versions: Mapping[str, int],
-) -> Row:
+def run_row(result: RunResult, ansi: bool, git_sha: str | None, versions: Mapping[str, int]) -> Row:
     """The row of dq_runs; `versions` are those of the tables when the run ends."""
     names = {0: "pass", 1: "fail", 2: "error"}
     read = [m.bytes_read for m in result.models]

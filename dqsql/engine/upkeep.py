@@ -200,10 +200,7 @@ class Upkeep:
             return 0
         table.optimize.compact()
         deleted = table.vacuum(
-            retention_hours=_GRACE_HOURS,
-            dry_run=False,
-            enforce_retention_duration=False,
-            full=True,
+            retention_hours=_GRACE_HOURS, dry_run=False, enforce_retention_duration=False, full=True
         )
         table.create_checkpoint()
         table.cleanup_metadata()

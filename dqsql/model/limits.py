@@ -40,12 +40,7 @@ class RunLimits:
         return bool(check.settings.options.get("store_failures", self.store_failures))
 
 
-def limits_of(
-    model: CheckModel,
-    project: Project,
-    *,
-    store_failures: bool = False,
-) -> RunLimits:
+def limits_of(model: CheckModel, project: Project, *, store_failures: bool = False) -> RunLimits:
     """The limits of a model. `store_failures` is the wish of the command line."""
     given: dict[str, Any] = {
         name: settings[name]

@@ -141,10 +141,7 @@ METRICS = Table(
         text("scope", "`delta`: of this batch; `cumulative`: of all batches up to it."),
         real("value", "The number (truth values as 0 and 1); null: nothing to measure, or a text."),
         text("value_text", "The value of dates, texts and the like; null for numbers."),
-        whole(
-            "sample_size",
-            "Rows of the batch and segment, with those that `where` leaves out.",
-        ),
+        whole("sample_size", "Rows of the batch and segment, with those that `where` leaves out."),
         _RUN_ID,
         time("computed_at", "Start of the run that computed it."),
     ),
@@ -304,8 +301,7 @@ MODEL_RUNS = Table(
         whole("metrics", "Metric values that were computed."),
         whole("findings", "Verdicts that are neither `pass` nor `skipped`."),
         whole(
-            "scans",
-            "Scans of source data; one for several models counts for the first of them.",
+            "scans", "Scans of source data; one for several models counts for the first of them."
         ),
         whole("rows", "Rows of the checked batches."),
         whole("bytes", "Bytes that Spark read; null if unknown, or if models overlap."),

@@ -44,8 +44,7 @@ def pattern_regex(text: str) -> str:
     value = parse_expression(text)
     if not isinstance(value, exp.Literal) or not value.is_string:
         raise PatternError(
-            f"a pattern is a text in quotes, not {text}",
-            hint="for example '<letter>{3}-<digit>+'",
+            f"a pattern is a text in quotes, not {text}", hint="for example '<letter>{3}-<digit>+'"
         )
     return to_sql(_regex_literal(value.this))
 

@@ -350,8 +350,7 @@ def tag_pattern(
         )
     rarest = feasible[np.argsort(evidence.coverage[feasible], kind="stable")][:_MAX_RANKED]
     best = min(
-        rarest,
-        key=lambda i: (evidence.coverage[i], parse_pattern(texts[i]).generality, texts[i]),
+        rarest, key=lambda i: (evidence.coverage[i], parse_pattern(texts[i]).generality, texts[i])
     )
     return TagPattern(texts[best], int(evidence.coverage[best]), float(evidence.fpr[best]))
 

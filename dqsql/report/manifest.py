@@ -75,10 +75,7 @@ def manifest(
 
 
 # What is read of an earlier manifest.
-KEPT_SHAPE: Shape = {
-    "models": {...: dict},
-    "checks": {...: {"depends_on": {"nodes": [str]}}},
-}
+KEPT_SHAPE: Shape = {"models": {...: dict}, "checks": {...: {"depends_on": {"nodes": [str]}}}}
 _OF_PLAN = ("states", "metrics", "notes")
 
 

@@ -15,14 +15,7 @@ from dqsql.errors import DqsqlError
 from dqsql.json_text import timestamp
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_FRESHNESS, DBT_LIMIT, DBT_TEST
-from dqsql.model.results import (
-    BatchFinding,
-    ModelResult,
-    Result,
-    RunResult,
-    Status,
-    worst_status,
-)
+from dqsql.model.results import BatchFinding, ModelResult, Result, RunResult, Status, worst_status
 from dqsql.report.errors import flatten
 from dqsql.report.events import finding_record, model_record
 from dqsql.report.findings import describe, describe_batch, group_findings, run_status, tally_record

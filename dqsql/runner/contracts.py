@@ -32,10 +32,7 @@ class ImportedContract:
     written: bool
 
 
-def export_contract(
-    model: str,
-    **at: Unpack[Opening],
-) -> str:
+def export_contract(model: str, **at: Unpack[Opening]) -> str:
     """A check model as a data contract in ODCS YAML.
 
     The types of its columns are those of the last run. Rules that the standard has no words for are

@@ -68,11 +68,7 @@ class Explanation:
 
 
 def explain(
-    result: str,
-    *,
-    batch: str | None = None,
-    segment: str | None = None,
-    **at: Unpack[Opening],
+    result: str, *, batch: str | None = None, segment: str | None = None, **at: Unpack[Opening]
 ) -> Explanation:
     """Explain one stored verdict, and compute it again from stored metrics. No data is scanned.
 

@@ -78,11 +78,7 @@ def acknowledge(
     return _changed(checks, change, at)
 
 
-def assign(
-    checks: Sequence[str],
-    to: str | None,
-    **at: Unpack[Opening],
-) -> tuple[Incident, ...]:
+def assign(checks: Sequence[str], to: str | None, **at: Unpack[Opening]) -> tuple[Incident, ...]:
     """Assign the open findings of checks to somebody; None: nobody. See `acknowledge`."""
     if to is not None and not to.strip():
         raise UsageError(
@@ -93,11 +89,7 @@ def assign(
 
 
 def resolve(
-    checks: Sequence[str],
-    reason: str,
-    *,
-    author: str | None = None,
-    **at: Unpack[Opening],
+    checks: Sequence[str], reason: str, *, author: str | None = None, **at: Unpack[Opening]
 ) -> tuple[Incident, ...]:
     """Resolve the open findings of checks; see `acknowledge`.
 
@@ -113,10 +105,7 @@ def resolve(
 
 
 def reopen(
-    checks: Sequence[str],
-    *,
-    author: str | None = None,
-    **at: Unpack[Opening],
+    checks: Sequence[str], *, author: str | None = None, **at: Unpack[Opening]
 ) -> tuple[Incident, ...]:
     """Open findings again that were acknowledged, muted or resolved; messages are sent again.
 
@@ -126,10 +115,7 @@ def reopen(
 
 
 def unmute(
-    checks: Sequence[str],
-    *,
-    author: str | None = None,
-    **at: Unpack[Opening],
+    checks: Sequence[str], *, author: str | None = None, **at: Unpack[Opening]
 ) -> tuple[Incident, ...]:
     """Open the muted findings of checks again; other ones stay as they are. See `acknowledge`."""
     return _changed(checks, _reopening(author), at, state=MUTED)
@@ -187,11 +173,7 @@ def _reason(reason: str, what: str, hint: str) -> str:
 
 
 def _changed(
-    checks: Sequence[str],
-    change: Mapping[str, Any],
-    at: Opening,
-    *,
-    state: str = OPEN,
+    checks: Sequence[str], change: Mapping[str, Any], at: Opening, *, state: str = OPEN
 ) -> tuple[Incident, ...]:
     """Change open findings, by ids of checks or findings; or those that are resolved or muted."""
     where, spark, step = opened(at)

@@ -53,13 +53,7 @@ from dqsql.model.tables import BATCHES, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.grouping import grouped, joined_results
-from dqsql.monitors.judging import (
-    Judged,
-    MonitorRun,
-    held_back_note,
-    miscounted_note,
-    streaks_of,
-)
+from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, miscounted_note, streaks_of
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.rates import ProjectRates
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned

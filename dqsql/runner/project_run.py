@@ -17,10 +17,7 @@ from dqsql.decisions.lifecycle import flagged_last
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.exclusive import locked
 from dqsql.engine.head_start import remember
-from dqsql.engine.inputs import (
-    store_inputs,
-    stored_inputs,
-)
+from dqsql.engine.inputs import store_inputs, stored_inputs
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
 from dqsql.engine.ledger import (
@@ -266,11 +263,7 @@ class ProjectRun:
         return {plan.model.name: group for group in groups for plan in group.shared.plans}
 
     def _kept(
-        self,
-        result: RunResult,
-        session: LazySession,
-        journal: Journal,
-        known: Collection[str],
+        self, result: RunResult, session: LazySession, journal: Journal, known: Collection[str]
     ) -> RunResult:
         """Store what the run was and what it described, and tell people what it found."""
         store, models = journal.store, result.models
@@ -386,11 +379,7 @@ class ProjectRun:
         )
 
     def _run_model(
-        self,
-        plan: Plan,
-        spark: SparkSession,
-        journal: Journal,
-        tell: Callable[[str, str], None],
+        self, plan: Plan, spark: SparkSession, journal: Journal, tell: Callable[[str, str], None]
     ) -> ModelResult:
         """Check one model; what goes wrong with it does not stop the others."""
         from dqsql.engine.consumption import counting_bytes
@@ -424,11 +413,7 @@ class ProjectRun:
     ) -> ModelRun:
         """The run of a model whose view is registered. Raises DqsqlError."""
         from dqsql.engine.preparation import relation_ids
-        from dqsql.engine.relations import (
-            missing_columns,
-            register_dependencies,
-            register_model,
-        )
+        from dqsql.engine.relations import missing_columns, register_dependencies, register_model
         from dqsql.runner.model_run import ModelRun
 
         model, phases = plan.model, Phases()

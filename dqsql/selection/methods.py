@@ -22,13 +22,7 @@ from sqlglot import exp
 
 from dqsql.dialect import parse_expression
 from dqsql.errors import SelectionError, nearest
-from dqsql.model.project import (
-    DBT_TEST,
-    DBT_TEST_NAME,
-    Annotation,
-    CheckModel,
-    Severity,
-)
+from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Annotation, CheckModel, Severity
 from dqsql.model.wording import scalar_text
 
 # A method answers whether it chooses a model. `argument` is what stands behind the dot of the

@@ -105,9 +105,7 @@ def _with_margin(candidate: Suggestion, outcome: Outcome) -> Suggestion:
     if (low, high) == (envelope.lower, envelope.upper):
         return candidate
     return replace(
-        fitted,
-        comparison=comparison(low, high),
-        envelope=replace(envelope, lower=low, upper=high),
+        fitted, comparison=comparison(low, high), envelope=replace(envelope, lower=low, upper=high)
     )
 
 

@@ -13,11 +13,7 @@ from avh_data import Sequence
 from avh_issues import BOTH, CODE, Variants, from_codes, inject, is_digit, is_letter, to_codes
 from avh_states import numeric_state
 
-from dqsql.decisions.distances import (
-    CategoricalState,
-    NumericState,
-    numeric_distances,
-)
+from dqsql.decisions.distances import CategoricalState, NumericState, numeric_distances
 from dqsql.decisions.running_numbers import TextState, text_distances
 from dqsql.model.metric_traits import CATEGORICAL_DISTANCES, NUMERIC_DISTANCES, PATTERN_PREFIX
 

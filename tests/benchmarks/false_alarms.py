@@ -124,9 +124,7 @@ class Alarms:
 
     def __add__(self, other: Alarms) -> Alarms:
         return Alarms(
-            self.decided + other.decided,
-            self.alarms + other.alarms,
-            self.learning + other.learning,
+            self.decided + other.decided, self.alarms + other.alarms, self.learning + other.learning
         )
 
     @property

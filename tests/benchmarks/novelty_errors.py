@@ -110,11 +110,7 @@ def inject(
 
 
 def inject_pair(
-    batch: pd.DataFrame,
-    kinds: tuple[str, str],
-    name: str,
-    share: float,
-    rng: np.random.Generator,
+    batch: pd.DataFrame, kinds: tuple[str, str], name: str, share: float, rng: np.random.Generator
 ) -> Columns:
     """Two kinds of errors in one column; the second overrides the first where both strike.
 

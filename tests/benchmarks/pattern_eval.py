@@ -124,11 +124,7 @@ def corpus_index(folder: Path, settings: IndexSettings) -> tuple[PatternIndex, f
                 start = time.perf_counter()
                 total.add_column(values, settings)
                 spent += time.perf_counter() - start
-    return (
-        index_of(total, settings),
-        total.columns / spent,
-        total.value_bytes,
-    )
+    return (index_of(total, settings), total.columns / spent, total.value_bytes)
 
 
 #: A method learns from a source's training values; the result says which columns it flags.

@@ -50,15 +50,9 @@ FREQUENCIES += ["@uniqueness(id) = 1", "@count_distinct(id) is not null"]
 PROFILES = {
     "counts, nulls, min/max/mean/stddev, lengths": (COUNTS, ""),
     "+ HLL of every column, KLL of every numeric": (COUNTS + SKETCHES, ""),
-    "+ exact entropy of 4 columns, uniqueness of a key": (
-        COUNTS + SKETCHES_REST + FREQUENCIES,
-        "",
-    ),
+    "+ exact entropy of 4 columns, uniqueness of a key": (COUNTS + SKETCHES_REST + FREQUENCIES, ""),
     "counts, 365 daily batches": (COUNTS, "{{ config(batch_by='d') }}"),
-    "all, 365 daily batches": (
-        COUNTS + SKETCHES_REST + FREQUENCIES,
-        "{{ config(batch_by='d') }}",
-    ),
+    "all, 365 daily batches": (COUNTS + SKETCHES_REST + FREQUENCIES, "{{ config(batch_by='d') }}"),
 }
 
 

@@ -46,14 +46,7 @@ def test_the_starter_project_runs_green(tmp_path: Path) -> None:
     ignored = (folder / ".gitignore").read_text().split()
     assert {"target/", "warehouse/"} == set(ignored)
     left = {p.name for p in folder.iterdir()} - {"target", "warehouse"}
-    assert left == {
-        ".gitignore",
-        "checks",
-        "data",
-        "dqsql_project.yml",
-        "macros",
-        "profiles.yml",
-    }
+    assert left == {".gitignore", "checks", "data", "dqsql_project.yml", "macros", "profiles.yml"}
 
     assert dqsql(folder, "clean").returncode == 0
     assert (folder / "warehouse" / "dq").is_dir()

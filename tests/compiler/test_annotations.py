@@ -37,21 +37,11 @@ MOMENTS = ("x__count", "x__pivot", "x__mean", "x__m2")
             ("x__total", "x__count", "x__min", "x__max"),
         ),
         ("@max - min <= 100", "m0 <= 100", ("max(x) - min(x)",), ("x__max", "x__min")),
-        (
-            "@mean between -5 and 60",
-            "m0 BETWEEN -5 AND 60",
-            ("mean(x)",),
-            ("x__total", "x__count"),
-        ),
+        ("@mean between -5 and 60", "m0 BETWEEN -5 AND 60", ("mean(x)",), ("x__total", "x__count")),
         ("@sum in (1, 2)", "m0 IN (1, 2)", ("sum(x)",), ("x__sum", "x__count")),
         ("@max is not null", "NOT m0 IS NULL", ("max(x)",), ("x__max",)),
         ("@min = 'it''s'", "m0 = 'it\\'s'", ("min(x)",), ("x__min",)),
-        (
-            "@max <= date '2020-01-01'",
-            "m0 <= CAST('2020-01-01' AS DATE)",
-            ("max(x)",),
-            ("x__max",),
-        ),
+        ("@max <= date '2020-01-01'", "m0 <= CAST('2020-01-01' AS DATE)", ("max(x)",), ("x__max",)),
         ("@quantile(0.99) < 7", "m0 < 7", ("quantile(x, 0.99)",), ("x__quantile",)),
         ("@quantile(y, 0.99) < 7", "m0 < 7", ("quantile(y, 0.99)",), ("y__quantile",)),
         ("@median < 3", "m0 < 3", ("median(x)",), ("x__quantile",)),
@@ -107,10 +97,7 @@ def test_column_annotation(
         ("@equal_to(5)", "`x` IS NULL OR 5 IS NULL OR `x` = 5"),
         ("@matches('^\\\\d+$')", "`x` IS NULL OR `x` RLIKE '^\\\\d+$'"),
         ("@satisfies(x > y or x is null)", "`x` > `y` OR `x` IS NULL"),
-        (
-            "@satisfies_if(y > 0, x > 0)",
-            "CASE WHEN (`y` > 0) THEN (`x` > 0) ELSE TRUE END",
-        ),
+        ("@satisfies_if(y > 0, x > 0)", "CASE WHEN (`y` > 0) THEN (`x` > 0) ELSE TRUE END"),
     ],
 )
 def test_condition_on_every_row(compile_model: CompileModel, annotation: str, scan: str) -> None:

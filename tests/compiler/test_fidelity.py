@@ -46,11 +46,7 @@ def groups() -> list[Sequence[str]]:
     alone = [e for e in everything if e.startswith("listagg(distinct")]
     distinct = [e for e in everything if "(distinct" in e.lower() and e not in alone]
     others = [e for e in everything if e not in distinct and e not in alone]
-    return [
-        *parts(others, IN_ONE_QUERY),
-        *parts(distinct, DISTINCT_IN_ONE_QUERY),
-        *parts(alone, 1),
-    ]
+    return [*parts(others, IN_ONE_QUERY), *parts(distinct, DISTINCT_IN_ONE_QUERY), *parts(alone, 1)]
 
 
 def assert_same_in_spark(spark: SparkSession, texts: Sequence[str]) -> None:

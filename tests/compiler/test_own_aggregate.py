@@ -94,10 +94,7 @@ def _spread(aggregate: AggregateCall, relations: Relations) -> Lowering:
     return Lowering((least, most), lambda states: formula("{1} - {0}", *states))
 
 
-DECLARED = (
-    Aggregate(("gap_days",), _gap_days, own=True),
-    Aggregate(("spread",), _spread),
-)
+DECLARED = (Aggregate(("gap_days",), _gap_days, own=True), Aggregate(("spread",), _spread))
 
 # --- the test ----------------------------------------------------------------------------------
 

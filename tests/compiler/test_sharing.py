@@ -28,12 +28,7 @@ def test_columns_of_all(make_project: MakeProject) -> None:
     ((names, sql),) = groups(make_project, FIRST, second, third)
     assert names == ["m0", "m1", "m2"]
     listed, _, rest = sql.partition(" FROM ")
-    assert listed.split(", ") == [
-        "SELECT id",
-        "a",
-        "CAST(b AS INT) AS b",
-        "upper(a) AS shout",
-    ]
+    assert listed.split(", ") == ["SELECT id", "a", "CAST(b AS INT) AS b", "upper(a) AS shout"]
     assert rest == "db.t WHERE id > 5"
 
 

@@ -30,9 +30,7 @@ METRICS = ("min", "max", "mean", "sum", "range", "row_count", "emd")
 NOVELTY = [novelty_config(mode=m, fpr=f) for m in ("paper", "subspace") for f in (None, 0.01)]
 
 numbers = st.one_of(
-    st.floats(-1e6, 1e6),
-    st.floats(),
-    st.sampled_from([NO_VALUE, -NO_VALUE, 1e160, 0.0]),
+    st.floats(-1e6, 1e6), st.floats(), st.sampled_from([NO_VALUE, -NO_VALUE, 1e160, 0.0])
 ).map(lambda x: 0.0 if abs(x) < 1e-100 else x)
 
 

@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.neighbors import NearestNeighbors
 
-from dqsql.decisions.novelty import (
-    Feature,
-    decide_novelty,
-    feature_vector,
-    resolution,
-    scaled,
-)
+from dqsql.decisions.novelty import Feature, decide_novelty, feature_vector, resolution, scaled
 from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
 from dqsql.errors import DecisionError
 

@@ -41,10 +41,7 @@ def test_holt_winters_is_statsmodels(trend: str, kind: str, period: int) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         reference = ExponentialSmoothing(
-            values,
-            trend=None if trend == "none" else trend,
-            seasonal=kind,
-            seasonal_periods=period,
+            values, trend=None if trend == "none" else trend, seasonal=kind, seasonal_periods=period
         ).fit()
     chosen = strategy("holt_winters", period, trend=trend, seasonal=kind, sd=3)
     found = evaluate(chosen, values, None, 500.0)

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dqsql.decisions.anomaly import (
-    AnomalyDecision,
-    AnomalyInput,
-    evaluate_many,
-    strategy,
-)
+from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from tests.decisions.one_value import evaluate
 

@@ -40,11 +40,7 @@ def scan_of(project: Path, rows: int) -> Scan:
     ],
 )
 def test_keys_are_spread(
-    spark: SparkSession,
-    make_project: Callable[..., Path],
-    check: str,
-    rows: int,
-    spread: bool,
+    spark: SparkSession, make_project: Callable[..., Path], check: str, rows: int, spread: bool
 ) -> None:
     project = make_project({"checks/m.sql": MODEL.format(check=check)})
     scan = scan_of(project, rows)

@@ -69,10 +69,7 @@ def test_a_running_session_is_used_by_its_address(place: WarmPlace, listening: i
     place.write(session(listening))
     with warm_target(TARGET, embedded_settings(TARGET)) as found:
         assert found is not None
-        assert (found.method, found.url) == (
-            "connect",
-            f"sc://localhost:{listening}/;token=secret",
-        )
+        assert (found.method, found.url) == ("connect", f"sc://localhost:{listening}/;token=secret")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"port": 1}'])

@@ -17,14 +17,7 @@ import pytest
 from dqsql.errors import StorageError
 from tests.tables import DAYS, StoredRuns
 
-from .conftest import (
-    ROOT,
-    CrashStates,
-    FaultTable,
-    MakeTables,
-    as_project,
-    problem_of,
-)
+from .conftest import ROOT, CrashStates, FaultTable, MakeTables, as_project, problem_of
 
 WRITER = ("-m", "tests.faults.writer")
 # Rows of three checked batches.

@@ -98,11 +98,7 @@ ARGUMENTS = (
     "review\naccept\nm\n--batch\nx\n--profiles-dir\nnowhere",
     "--version",
 )
-SELECTORS = (
-    "tag:ops,path:checks m+ 2+@m",
-    "state:modified+ result:fail",
-    "*o*:x config.a.b:c",
-)
+SELECTORS = ("tag:ops,path:checks m+ 2+@m", "state:modified+ result:fail", "*o*:x config.a.b:c")
 
 
 class Refused(Exception):

@@ -73,8 +73,7 @@ def test_a_column_that_is_commented_out_takes_its_checks_along(
 
 
 @pytest.mark.parametrize(
-    "column",
-    ["a -- @x\n", "t.a -- @x\n\n", "f(a) -- @x\n", "a + 1 -- @x\n", "a -- @x\n -- more\n"],
+    "column", ["a -- @x\n", "t.a -- @x\n\n", "f(a) -- @x\n", "a + 1 -- @x\n", "a -- @x\n -- more\n"]
 )
 def test_a_comma_that_is_missing(column: str) -> None:
     (found,) = bindings(f"select {column} amount, c -- fine\nfrom t")

@@ -46,7 +46,7 @@ def test_call_blocks_and_recursion_that_ends() -> None:
             "{% macro w() %}<{{ caller() }}>{% endmacro %}"
             "{% macro u() %}{% call w() %}x{% endcall %}{% endmacro %}"
             "{% macro s(n) %}{% if n %}{{ s(n - 1) }}.{% endif %}{% endmacro %}",
-        ),
+        )
     )
     assert macros.call("u") == "<x>"
     assert macros.call("s", [5]) == "....."

@@ -134,8 +134,7 @@ def computed_again(result: Result, judge: Judge) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "start"),
-    [("holt_winters(period => 7, fit => 'fast')", 70), ("stl(7)", 42)],
+    ("strategy", "start"), [("holt_winters(period => 7, fit => 'fast')", 70), ("stl(7)", 42)]
 )
 def test_a_bad_batch_does_not_put_the_season_out_of_step(
     plan: MakePlan, strategy: str, start: int

@@ -306,9 +306,7 @@ def test_fresh_evidence_is_as_later_runs_read_it(make_project: Callable[..., Pat
     assert math.isnan(fresh.variants[0, METRICS.index("max")])
 
 
-def test_a_stored_verdict_is_computed_again_from_metrics(
-    make_project: Callable[..., Path],
-) -> None:
+def test_a_stored_verdict_is_computed_again_from_metrics(make_project: Callable[..., Path]) -> None:
     days = Days(make_project)
     for day in range(53):
         days.judge(day, weekly(day))

@@ -49,10 +49,7 @@ select date_add(date'2024-03-01', cast(n div 300 as int)) as day,
 from (select id as n from range({DAYS * 300}))
 where n div 300 <> 4 and not (n div 300 = {DAYS - 1} and n % 3 = 2)
 """
-KINDS = {
-    *("alive", "stays_unique", "cadence", "expected_segments"),
-    *("drift", "drift_pvalue"),
-}
+KINDS = {*("alive", "stays_unique", "cadence", "expected_segments"), *("drift", "drift_pvalue")}
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,7 @@ _WATCHED = _DISTANCES.union(*(names.split() for names in _NAMES.values()))
 
 
 @pytest.mark.parametrize(
-    "metric",
-    sorted(m for m in _WATCHED | OWN_METRICS if m not in _SPEAKS and "profile" not in m),
+    "metric", sorted(m for m in _WATCHED | OWN_METRICS if m not in _SPEAKS and "profile" not in m)
 )
 def test_a_short_form_is_told_in_words(metric: str) -> None:
     assert metric_words(metric).endswith(f" ({metric})")

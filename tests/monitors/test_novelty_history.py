@@ -37,12 +37,7 @@ def judged(folder: Path, settings: str, odd: list[int]) -> tuple[NoveltyDetector
     compiled.raise_errors()
     history = History([], known=DAYS)
     context = MonitorContext(
-        compiled.plans[0],
-        history,
-        ProgramBook([]),
-        NOW,
-        "run",
-        Rates(0.01, 0.01),
+        compiled.plans[0], history, ProgramBook([]), NOW, "run", Rates(0.01, 0.01)
     )
     detector = NoveltyDetector(context, lambda batches, where: ())
     (unit,) = detector.units

@@ -19,15 +19,7 @@ from dqsql.errors import StorageError, UsageError
 from dqsql.runner.review import WaitingFinding
 from tests.runner.conftest import Project
 
-from .conftest import (
-    TOO_HEAVY,
-    DqSql,
-    clean_environment,
-    ledger,
-    sales,
-    write_data,
-    write_project,
-)
+from .conftest import TOO_HEAVY, DqSql, clean_environment, ledger, sales, write_data, write_project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -98,10 +98,7 @@ def test_a_contract_in_the_config_and_types_of_columns(new_project: NewProject) 
     project = new_project(model, GOOD)
     found = {r.check_name[:20]: r for r in project.run().results}
     closed = found["contract"]
-    assert (closed.status, closed.message) == (
-        Status.FAIL,
-        "breaking: added currency (string)",
-    )
+    assert (closed.status, closed.message) == (Status.FAIL, "breaking: added currency (string)")
     assert found["has_type('<integer>'"].status is Status.PASS
     wrong = found["has_type('double')"]
     assert (wrong.status, wrong.message) == (

@@ -230,12 +230,7 @@ BY_COMMAND: dict[str, dict[str, Any]] = {
     "open": {},
     "reopened": {"author": "ann"},
     "acknowledged": {"state": "acknowledged", "acknowledged_at": NOW, "author": "ann"},
-    "muted": {
-        "state": "muted",
-        "acknowledged_at": NOW,
-        "muted_until": FUTURE,
-        "author": "ann",
-    },
+    "muted": {"state": "muted", "acknowledged_at": NOW, "muted_until": FUTURE, "author": "ann"},
     "resolved": {"state": "resolved", "resolved_at": NOW, "author": "ann"},
     "passed": {
         "state": "resolved",
@@ -417,9 +412,7 @@ def test_what_fails_again_behind_a_batch_that_passes_is_told_again() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from("fp")), min_size=1, max_size=12))
-def test_what_is_open_fails_now_without_a_pass_after_it(
-    checked: list[tuple[int, str]],
-) -> None:
+def test_what_is_open_fails_now_without_a_pass_after_it(checked: list[tuple[int, str]]) -> None:
     """However often batches are checked again, and whatever is found of them then."""
     seen: dict[str, Status] = {}
     found: list[Any] = []

@@ -409,10 +409,7 @@ from {{ source('raw', 't') }}
     texts = f"no value of x, a column of texts, is a number; {numbers}"
     assert found == {
         ("x", "mean > 1"): ("no_data", f"mean(x) is null: {texts}"),
-        ("x", "sum > 1"): (
-            "error",
-            f"checks/m.sql:2:21: sum > 1: there is no sum: {texts}",
-        ),
+        ("x", "sum > 1"): ("error", f"checks/m.sql:2:21: sum > 1: there is no sum: {texts}"),
         ("x", "stddev < 3"): ("no_data", f"stddev(x) is null: {texts}"),
         ("x", "median > 1"): ("no_data", f"median(x) is null: {texts}"),
         ("x", "min > 1"): (

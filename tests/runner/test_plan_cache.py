@@ -53,11 +53,7 @@ CHANGES = {
         "{{ config(batch_by='id') }}\nselect id",
     ),
     "the severity": ("dqsql_project.yml", "profile: test", "profile: test\nseverity: warn"),
-    "a variable": (
-        "dqsql_project.yml",
-        "profile: test",
-        "profile: test\nvars: {least: 4}",
-    ),
+    "a variable": ("dqsql_project.yml", "profile: test", "profile: test\nvars: {least: 4}"),
     "a variable of a macro": (
         "dqsql_project.yml",
         "profile: test",

@@ -86,8 +86,7 @@ def test_the_example_of_the_documentation(new_project: NewProject) -> None:
     assert found["amount", day(5)].message.endswith("; batch 2 in a row that fails (after: 2)")
     stored = {(r["column_name"], r["batch"]): r for r in project.rows("dq_results")}
     explained = CliRunner().invoke(
-        cli,
-        ["explain", f"m.email.not_null@{day(3)}", "--project-dir", str(project.root)],
+        cli, ["explain", f"m.email.not_null@{day(3)}", "--project-dir", str(project.root)]
     )
     assert "  fails      error_if: > 3\n  warns      warn_if: > 0\n" in explained.output
     row = stored["amount", day(1)]

@@ -17,14 +17,7 @@ from dqsql.engine.storage import open_tables
 from dqsql.errors import StorageError, UsageError
 from dqsql.loading import load_project
 from dqsql.model.tables import FINDINGS, MODELS
-from dqsql.runner.finding import (
-    acknowledge,
-    assign,
-    open_findings,
-    reopen,
-    resolve,
-    unmute,
-)
+from dqsql.runner.finding import acknowledge, assign, open_findings, reopen, resolve, unmute
 from dqsql.runner.notify import notify
 from dqsql.runner.review import heed_people
 from tests.report.test_notifications import Webhook, serving

@@ -204,12 +204,7 @@ def test_the_declaration_of_a_file_has_its_separator(call: Callable[..., Result]
     assert "options" not in result.stdout and "format" not in result.stdout
     result = call("suggest", "data/[ab]*", "--write", "--yes")
     (table,) = yaml.safe_load(result.stdout)["sources"][0]["tables"]
-    assert table == {
-        "name": "data",
-        "path": "data/[ab]*",
-        "format": "csv",
-        "options": {"sep": ";"},
-    }
+    assert table == {"name": "data", "path": "data/[ab]*", "format": "csv", "options": {"sep": ";"}}
 
 
 def test_a_column_that_looks_like_several_is_noted(

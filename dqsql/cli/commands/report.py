@@ -63,11 +63,7 @@ _NAMED = 5
     is_flag=True,
     help="Serve the report to browsers on this computer instead, until interrupted.",
 )
-@option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    help="The port of --serve [default: a free one].",
-)
+@option("--port", type=click.IntRange(0, 65535), help="The port of --serve [default: a free one].")
 @options("output")
 @with_session
 def command(

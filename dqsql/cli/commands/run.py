@@ -11,12 +11,7 @@ import click
 
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TABLES, TESTS, options, words
-from dqsql.cli.project import (
-    compile_project,
-    refuse_batch_by,
-    watched_tables,
-    write_run_artefacts,
-)
+from dqsql.cli.project import compile_project, refuse_batch_by, watched_tables, write_run_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.engine.head_start import begin
 from dqsql.errors import UsageError

@@ -76,8 +76,7 @@ class FrequencyScan:
         if not self.scan.segments:
             return self._aggregates(counts, ())
         return union_all(
-            self._aggregates(counts, self._segment_key),
-            self._aggregates(self._summed(counts), ()),
+            self._aggregates(counts, self._segment_key), self._aggregates(self._summed(counts), ())
         )
 
     def stored(self) -> exp.Select:

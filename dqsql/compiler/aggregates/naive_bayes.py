@@ -113,13 +113,11 @@ def _classification(args: Sequence[exp.Expr], where: exp.Expr | None) -> Classif
     features = _columns(given)
     if not features or not all(f.find(exp.Column) for f in features):
         raise UnsupportedExpressionError(
-            f"from => {to_sql(given)} names no columns",
-            hint="for example: from => (zip, city)",
+            f"from => {to_sql(given)} names no columns", hint="for example: from => (zip, city)"
         )
     if any(f == target for f in features):
         raise UnsupportedExpressionError(
-            f"{to_sql(target)} would be predicted from itself",
-            hint="leave it out of from => (..)",
+            f"{to_sql(target)} would be predicted from itself", hint="leave it out of from => (..)"
         )
     if aggregates := [f for f in (target, *features) if has_aggregate(f)]:
         raise UnsupportedExpressionError(

@@ -211,11 +211,7 @@ def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
 
 KIND = MonitorKind(
     MonitorSpec(
-        name=_NAME,
-        settings=_SETTINGS,
-        watches=_watches,
-        about_column=True,
-        symptom="nulls",
+        name=_NAME, settings=_SETTINGS, watches=_watches, about_column=True, symptom="nulls"
     ),
     detector=AliveDetector,
     order=90,

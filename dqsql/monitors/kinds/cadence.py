@@ -262,10 +262,7 @@ def _delays_of(
 
 
 def _next(
-    rules: _Rules,
-    times: Sequence[dt.datetime],
-    ledger: Mapping[str, BatchRecord],
-    now: dt.datetime,
+    rules: _Rules, times: Sequence[dt.datetime], ledger: Mapping[str, BatchRecord], now: dt.datetime
 ) -> cadence.Lateness | None:
     delays = _delays_of(rules, times, ledger)
     if delays is None:
@@ -304,11 +301,7 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
 
 KIND = MonitorKind(
     MonitorSpec(
-        name=_NAME,
-        settings=_SETTINGS,
-        watches=_watches,
-        configurable=False,
-        symptom="freshness",
+        name=_NAME, settings=_SETTINGS, watches=_watches, configurable=False, symptom="freshness"
     ),
     detector=CadenceDetector,
     order=20,

@@ -42,12 +42,7 @@ from dqsql.model.results import Result, Status
 from dqsql.model.settings import as_bool, as_given
 from dqsql.model.tables import FAILURES
 from dqsql.model.wording import plural
-from dqsql.monitors.context import (
-    MonitorByMonitor,
-    failed_status,
-    result_of,
-    with_details,
-)
+from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
 from dqsql.monitors.demands import missing_status
 from dqsql.monitors.kind import MonitorKind
 from dqsql.monitors.settings import literal_value, read_braces

@@ -75,10 +75,7 @@ def _result(
         message = f"{monitor.span}: the columns of the model are not known"
         return replace(result_of(monitor, batch, Status.ERROR, message), column=None, details={})
     verdict = decide_schema(
-        columns,
-        before[1] if before else None,
-        allow=_allowed(monitor),
-        severity=monitor.severity,
+        columns, before[1] if before else None, allow=_allowed(monitor), severity=monitor.severity
     )
     changes = {k: list(verdict.changes.of(k)) for k in CHANGES} if verdict.changes else {}
     return replace(

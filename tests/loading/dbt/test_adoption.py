@@ -194,8 +194,7 @@ def test_implementations_of_other_packages_are_not_known(shop: Path) -> None:
 def test_names_of_columns(shop: Path, column: str, expression: str, about: str | None) -> None:
     name = "not_null_orders_order_id"
     change(
-        shop,
-        lambda m: the_test(name, m)["test_metadata"]["kwargs"].update({"column_name": column}),
+        shop, lambda m: the_test(name, m)["test_metadata"]["kwargs"].update({"column_name": column})
     )
     found = adopted(load_project(shop, dbt_tests=True))[name]
     assert (found.expression, found.column) == (expression, about)

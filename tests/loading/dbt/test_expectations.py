@@ -136,11 +136,7 @@ CASES = [
         ]
     ),
     *(
-        Case(
-            EQUAL,
-            {"column_list": ["id", "d"], "sum_total": n},
-            truth(f"sum(id) + sum(d) = {n}"),
-        )
+        Case(EQUAL, {"column_list": ["id", "d"], "sum_total": n}, truth(f"sum(id) + sum(d) = {n}"))
         for n in (25, 25.25)
     ),
     Case(
@@ -265,11 +261,7 @@ CASES = [
         for ignored, number in [(True, 0), (False, 1)]
     ),
     *(
-        Case(
-            f"expect_table_columns_to_{name}",
-            {"column_list": columns.split()},
-            number,
-        )
+        Case(f"expect_table_columns_to_{name}", {"column_list": columns.split()}, number)
         for name, columns, number in [
             ("contain_set", "ID x y x", 3),
             ("contain_set", "ts Code", 0),

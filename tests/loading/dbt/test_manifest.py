@@ -84,10 +84,7 @@ def test_nulls_in_place_of_what_is_empty(shop: Path) -> None:
             '{"metadata": {"dbt_schema_version": "x/manifest/v12.json", "project_name": "other"}}',
             "belongs to the project 'other'",
         ),
-        (
-            '{"metadata": {"dbt_schema_version": "x/manifest/v' + "1" * 5000 + '.json"}}',
-            "10 to 12",
-        ),
+        ('{"metadata": {"dbt_schema_version": "x/manifest/v' + "1" * 5000 + '.json"}}', "10 to 12"),
         (
             '{"metadata": {"dbt_schema_version": "x/manifest/v12.json", "project_name": "shop"},'
             ' "sources": {"source.shop.a.b": {"unique_id": "source.shop.a.b", "name": "b",'

@@ -184,10 +184,7 @@ def nodes() -> list[dict[str, Any]]:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A dbt project whose tests are its own."""
-    metadata = {
-        "dbt_schema_version": "https://x/manifest/v12.json",
-        "project_name": "own_tests",
-    }
+    metadata = {"dbt_schema_version": "https://x/manifest/v12.json", "project_name": "own_tests"}
     macros = {
         f"macro.{package}.test_is_even": {"macro_sql": EVEN, "original_file_path": "even.sql"}
         for package in ("own_tests", "evens")

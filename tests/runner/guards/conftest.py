@@ -69,11 +69,7 @@ def make_shop(make_project: Callable[..., Path], spark: SparkSession, tmp_path: 
     def make(sql: str, values: Values, settings: str = "", name: str = "shop") -> Shop:
         project = f"name: shop\nprofile: test\n{settings}\n"
         root = make_project(
-            {
-                "dqsql_project.yml": project,
-                "checks/sources.yml": SOURCES,
-                "checks/orders.sql": sql,
-            },
+            {"dqsql_project.yml": project, "checks/sources.yml": SOURCES, "checks/orders.sql": sql},
             name=name,
         )
         shop = Shop(root, spark)

@@ -21,12 +21,7 @@ from dqsql.model.plan import Monitor
 from dqsql.model.wording import plural
 from dqsql.monitors import recompute
 from dqsql.monitors.history import key_of
-from dqsql.monitors.kinds.anomaly.detector import (
-    AnomalyCall,
-    AnomalyDetector,
-    input_of,
-    places,
-)
+from dqsql.monitors.kinds.anomaly.detector import AnomalyCall, AnomalyDetector, input_of, places
 from dqsql.monitors.replay import Replayed, Tally
 
 _BOUNDS = ("lower", "upper", "error_lower", "error_upper")

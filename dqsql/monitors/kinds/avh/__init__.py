@@ -78,11 +78,7 @@ def _learner(place: Workplace, context: MonitorContext) -> AvhLearner:
 
 KIND = MonitorKind(
     MonitorSpec(
-        name=NAME,
-        settings=SETTINGS,
-        watches=_watches,
-        about_column=True,
-        symptom="distribution",
+        name=NAME, settings=SETTINGS, watches=_watches, about_column=True, symptom="distribution"
     ),
     detector=_detector,
     order=20,

@@ -20,13 +20,7 @@ from dqsql.monitors.kinds.novelty.detector import (
     wall_times,
     without,
 )
-from dqsql.monitors.recompute import (
-    NOT_DECIDED,
-    Compared,
-    Recomputed,
-    StoredVerdict,
-    compared_by,
-)
+from dqsql.monitors.recompute import NOT_DECIDED, Compared, Recomputed, StoredVerdict, compared_by
 from dqsql.monitors.replay import Replayed, Tally
 
 _RECOMPUTED = ("status", "score", "threshold", "expected", "p_value", "history_size")

@@ -17,12 +17,7 @@ from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.row_samples import ROW, RowSample, comparable, is_textual
 from dqsql.compiler.scan import BatchFilter
 from dqsql.decisions.row_anomalies import RowDetector, learn_rows, rows_at
-from dqsql.errors import (
-    DecisionError,
-    QueryError,
-    UnknownNameError,
-    nearest,
-)
+from dqsql.errors import DecisionError, QueryError, UnknownNameError, nearest
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.project import Severity
@@ -48,13 +43,7 @@ from dqsql.monitors.kinds.row_anomalies.settings import (
     learned_from,
     row_settings,
 )
-from dqsql.monitors.recompute import (
-    NOT_DECIDED,
-    Compared,
-    Recomputed,
-    StoredVerdict,
-    status_again,
-)
+from dqsql.monitors.recompute import NOT_DECIDED, Compared, Recomputed, StoredVerdict, status_again
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -428,13 +417,7 @@ def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
 
 
 KIND = MonitorKind(
-    MonitorSpec(
-        name=NAME,
-        settings=SETTINGS,
-        watches=_watches,
-        several=True,
-        symptom="values",
-    ),
+    MonitorSpec(name=NAME, settings=SETTINGS, watches=_watches, several=True, symptom="values"),
     detector=RowAnomalyDetector,
     order=60,
     reach=_reach,
