@@ -30,6 +30,7 @@ _COLON = re.compile(r"[(,]\s*([^\W\d]\w*)\s*:\s*(?!:)")
 _CURLY_QUOTES = re.compile("[\u2018\u2019\u201a\u201b\u201c\u201d\u201e]")
 _NUMBER = re.compile(r"(?<![\w.])-?(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
 _BETWEEN_CALL = re.compile(r"^\s*between\s*\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)", re.IGNORECASE)
+_BETWEEN_ALONE = re.compile(r"^\s*between\s+(\S+)\s+and\s+(\S+)\s*$", re.IGNORECASE)
 _BETWEEN = re.compile(r"^(.*?)\s*\bbetween\b(.*)$", re.IGNORECASE | re.DOTALL)
 # What stands bare where a text in quotes is wanted.
 _BARE_PATTERN = re.compile(r"^\s*(pattern|matches)\s*[(/](.*?)[)/]?\s*$", re.IGNORECASE | re.DOTALL)
@@ -181,6 +182,9 @@ def _found(pattern: re.Pattern[str], hint: str, *, bare: bool = False) -> _Rule:
 _missing_end = _found(_NOTHING_BEHIND, "something is missing at the end")
 _RULES: tuple[_Rule, ...] = (
     _found(_BETWEEN_CALL, "did you mean @in_range({0}, {1})?"),
+    _found(
+        _BETWEEN_ALONE, "did you mean @in_range({0}, {1}), or a metric: @mean between {0} and {1}?"
+    ),
     _operator_name,
     curly_quotes,
     _unquoted,

@@ -122,6 +122,7 @@ def test_problems(comment: str, message: str, text_at: str) -> None:
     [
         ("@notnull", 1, "did you mean @not_null?"),
         ("@between(0, 1000)", 1, "did you mean @in_range(0, 1000)?"),
+        ("@between 0 and 2.5", 1, "did you mean @in_range(0, 2.5), or a metric: @mean between 0"),
         ("@like 'x%'", 1, "@matches('regex')"),
         ("@completeness > 80%", 1, "0.8, not 80%"),
         ("@completeness > 80% and x < 1", 1, "0.8, not 80%"),
