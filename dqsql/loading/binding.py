@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dqsql.errors import AnnotationError, DqsqlError, Span, SqlSyntaxError
@@ -98,6 +98,27 @@ def bind_model(
         # Which columns there are in the end, Spark knows.
         projections += (Projection(None, projections[0].span),)
     return BoundModel(_without(rendering.sql, layout.semicolons), projections, tuple(annotations))
+
+
+def with_calls(
+    annotations: Iterable[Annotation], relations: Mapping[str, str]
+) -> tuple[Annotation, ...]:
+    """The annotations, with calls of `ref` and `source` in place of what these rendered to.
+
+    `relations` are the calls by their rendered texts.
+    """
+
+    def written(expression: str) -> str:
+        for text, call in relations.items():
+            expression = expression.replace(text, call)
+        return expression
+
+    return tuple(replace(a, expression=written(a.expression)) for a in annotations)
+
+
+def relation_call(function: str, *names: str) -> str:
+    """How an annotation names a relation: `source('nyc', 'flights')`."""
+    return f"{function}({', '.join(map(repr, names))})"
 
 
 def _too_long(found: Annotation) -> AnnotationError:

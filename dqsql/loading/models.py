@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, error_of, nearest
-from dqsql.loading.binding import BoundModel, bind_model
+from dqsql.loading.binding import BoundModel, bind_model, relation_call, with_calls
 from dqsql.loading.config import ProjectConfig, merge_settings
 from dqsql.loading.documents import read_text
 from dqsql.loading.rendering import Rendering, render_model
@@ -42,6 +42,7 @@ class _Recorder:
     raw: str
     settings: dict[str, Any] = field(default_factory=dict)
     depends_on: dict[str, None] = field(default_factory=dict)
+    relations: dict[str, str] = field(default_factory=dict)
 
 
 class ModelContext:
@@ -78,7 +79,9 @@ class ModelContext:
             hint = nearest(name, self._models) or "a table is read by source('..', '..')"
             raise call_error("ref", shown, f"there is no check model {name!r}", hint)
         recorder.depends_on[f"model.{name}"] = None
-        return quoted(view_name(name))
+        view = quoted(view_name(name))
+        recorder.relations[view] = relation_call("ref", name)
+        return view
 
     def source(self, name: str, table: str) -> str:
         """Render a table or file that a sources file names, as in `source('nyc', 'flights')`."""
@@ -87,6 +90,7 @@ class ModelContext:
         if found is None:
             raise self._unknown_source(name, table)
         recorder.depends_on[found.unique_id] = None
+        recorder.relations[found.relation] = relation_call("source", name, table)
         return found.relation
 
     def _unknown_source(self, name: str, table: str) -> LoadError:
@@ -172,6 +176,8 @@ def load_model(
     bound = bind_model(rendering, file.path, known_names(library), errors)
     if bound is None:
         return _unread(recorder, project)
+    named = with_calls(bound.annotations, recorder.relations)
+    bound = replace(bound, annotations=named)
     return _model(recorder, rendering, config, bound)
 
 

@@ -459,6 +459,23 @@ def test_macros_can_call_ref_and_source(write: Write) -> None:
     assert model.sql == "select x from `dqsql__b`"
 
 
+def test_relations_of_annotations_keep_the_names_that_people_wrote(write: Write) -> None:
+    file = "{name: f, path: f.csv, format: csv}"
+    sources = f"sources: [{{name: s, tables: [{file}, {{name: t}}]}}]"
+    checks = "@references({{ source('s', 'f') }}, k) @references({{ ref('b') }}, k)"
+    more = "@references({{ source('s', 't') }}, k)"
+    files = {
+        "checks/a.sql": f"select k -- {checks} {more}\nfrom x",
+        "checks/b.sql": "select k from y",
+    }
+    project = load_project(write({"checks/sources.yml": sources, **files}))
+    assert [a.expression for m in project.models for a in m.annotations] == [
+        "references(source('s', 'f'), k)",
+        "references(ref('b'), k)",
+        "references(source('s', 't'), k)",
+    ]
+
+
 def test_crlf_and_bom(write: Write) -> None:
     root = write({"checks/a.sql": GOOD})
     (root / "checks/a.sql").write_bytes(

@@ -18,7 +18,7 @@ from dqsql.loading.annotations import (
     prose_offsets,
     with_mark,
 )
-from dqsql.loading.binding import bind_model, comment_text
+from dqsql.loading.binding import bind_model, comment_text, relation_call, with_calls
 from dqsql.loading.config import merge_settings
 from dqsql.loading.contracts.expand import SETTING as CONTRACT
 from dqsql.loading.contracts.expand import with_contract
@@ -62,6 +62,7 @@ class DbtModels:
     """Loads the nodes of one manifest.
 
     `names` are the check models' names by unique id, `ids` what `depends_on` calls every node.
+    `relations` are calls of `ref` and `source` in texts, by what they render to.
     Problems are appended to `errors`, rules of freshness that only dbt can judge to `left`, places
     of comments with an @ that are read as prose to `prose`.
     """
@@ -78,6 +79,7 @@ class DbtModels:
     errors: list[DqsqlError] = field(default_factory=list)
     left: list[LeftTest] = field(default_factory=list)
     prose: list[str] = field(default_factory=list)
+    relations: dict[str, str] = field(default_factory=dict)
 
     def load(self, node: Node) -> CheckModel:
         """The check model of a node; without annotations where it has none."""
@@ -154,7 +156,9 @@ class DbtModels:
             self.errors.append(error)
             return (), ()
         bound = bind_model(rendering, path, self.known_names, self.errors, DbtBinder, self._words)
-        return (bound.projections, bound.annotations) if bound else ((), ())
+        if bound is None:
+            return (), ()
+        return bound.projections, with_calls(bound.annotations, self.relations)
 
     @cached_property
     def _words(self) -> frozenset[str]:
@@ -180,7 +184,9 @@ class DbtModels:
 
     def _relation_of(self, function: str, *names: str) -> str:
         """What a `ref` or `source` in a model's text renders to; nothing runs it."""
-        return "`" + "__".join((function, *(str(n).replace("`", "") for n in names))) + "`"
+        view = "`" + "__".join((function, *(str(n).replace("`", "") for n in names))) + "`"
+        self.relations[view] = relation_call(function, *map(str, names))
+        return view
 
     def _from_meta(self, node: Node) -> tuple[Annotation, ...]:
         """Annotations under `config.meta.dqsql` of the node and of its columns."""

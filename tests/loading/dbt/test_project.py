@@ -212,6 +212,14 @@ def test_a_manifest_of_another_target(shop: Path) -> None:
     assert caught.value.hint == "run `dbt parse --target prod` in the dbt project"
 
 
+def test_relations_in_annotations(shop: Path) -> None:
+    file = shop / "models/marts/customers.sql"
+    check = "@references({{ ref('stg_customers') }}, customer_id)"
+    file.write_text(f"select customer_id -- {check}\nfrom t\n", "utf-8")
+    found = models(load_project(shop))["customers"].annotations[0]
+    assert found.expression == "references(ref('stg_customers'), customer_id)"
+
+
 def test_annotations_of_snapshots(shop: Path) -> None:
     block = "\n{{ config(unique_key='customer_id') }}\nselect customer_id -- @not_null\nfrom t\n"
     file = shop / "models/marts/customers.sql"
