@@ -70,6 +70,8 @@ _SHAPE: Shape = {
     "disabled?": {...: [{"package_name?": str, "original_file_path?": str}]},
 }
 RESULTS = "run_results.json"
+# Folders of tests with files that are no nodes: macros, and data of unit tests.
+_NO_NODES = frozenset({"generic", "fixtures"})
 
 
 @dataclass(frozen=True)
@@ -347,9 +349,9 @@ def checksum_of(text: str) -> str:
     return hashlib.sha256(text.strip().encode()).hexdigest()
 
 
-def staleness(manifest: Manifest, root: Path, model_paths: Sequence[str]) -> str | None:
+def staleness(manifest: Manifest, root: Path, node_paths: Sequence[str]) -> str | None:
     """A sentence about files that changed since dbt wrote the manifest, or None."""
-    changes = [*_changed_models(manifest, root), *_new_models(manifest, root, model_paths)]
+    changes = [*_changed_models(manifest, root), *_new_nodes(manifest, root, node_paths)]
     changes += _changed_properties(manifest, root)
     if not changes:
         return None
@@ -385,11 +387,11 @@ def _is_as(file: Path, checksum: str) -> bool:
     return checksum in (*map(checksum_of, known), hashlib.sha256(content).hexdigest())
 
 
-def _new_models(manifest: Manifest, root: Path, model_paths: Collection[str]) -> Iterator[str]:
-    for folder in model_paths:
+def _new_nodes(manifest: Manifest, root: Path, node_paths: Collection[str]) -> Iterator[str]:
+    for folder in node_paths:
         for file in sorted((root / folder).rglob("*.sql")):
             path = file.relative_to(root).as_posix()
-            if path not in manifest.paths:
+            if path not in manifest.paths and _NO_NODES.isdisjoint(file.parts):
                 yield f"{path} is new"
 
 

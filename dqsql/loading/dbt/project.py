@@ -59,7 +59,7 @@ class DbtConfig:
     own: ProjectConfig
     profile: str | None
     target_path: str
-    model_paths: tuple[str, ...]
+    node_paths: tuple[str, ...]
     packages_dir: str
 
 
@@ -103,7 +103,11 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
         own=_own_settings(holder, name, merged),
         profile=rendered("profile", as_text),
         target_path=target_path,
-        model_paths=rendered("model_paths", as_names) or ("models",),
+        node_paths=tuple(
+            path
+            for key in ("model", "snapshot", "test")
+            for path in rendered(f"{key}_paths", as_names) or (f"{key}s",)
+        ),
         packages_dir=rendered("packages_install_path", as_text) or "dbt_packages",
     )
 
@@ -203,7 +207,7 @@ class _Loader:
                 loader.errors.clear()
         if self._adopts:
             models = self._adopted(models, library, places)
-        stale = staleness(self.manifest, self.root, self.config.model_paths)
+        stale = staleness(self.manifest, self.root, self.config.node_paths)
         sources = [t for t in self.left if t.unique_id in self.manifest.sources]
         return Project(
             name=self.config.name,

@@ -123,11 +123,15 @@ def test_a_stale_manifest_is_said(shop: Path) -> None:
     orders = shop / "models/marts/orders.sql"
     orders.write_text(orders.read_text(encoding="utf-8") + "\n-- @row_count > 1\n", "utf-8")
     (shop / "models/new.sql").write_text("select 1 as a", encoding="utf-8")
+    (shop / "tests/generic").mkdir()
+    for test in ("tests/new.sql", "tests/generic/even.sql"):
+        (shop / test).write_text("select 1 as a where false", encoding="utf-8")
     (shop / "models/marts/payments.sql").unlink()
     project = load_project(shop)
     (warning,) = project.warnings
     assert "models/marts/orders.sql has changed" in warning
     assert "models/new.sql is new" in warning
+    assert "generic" not in warning
     assert "models/marts/payments.sql is gone" in warning
     assert "dbt parse" in warning
     # Annotations are those of the file as it is now.
