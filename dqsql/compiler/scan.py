@@ -366,13 +366,14 @@ class Scan:
         return query.group_by(*keys, copy=False) if keys else query
 
     def _grouped_by(self, segments: Sequence[str]) -> list[exp.Expr]:
-        """Segment columns, and the texts of those in which a collation takes some for equal.
+        """Segment columns, and the texts of those in which some that differ are equal.
 
-        Segments are told apart by their texts, as their labels are.
+        Segments are told apart by their texts, as their labels are: where there is a collation, and
+        0.0 and -0.0.
         """
-        collated = [s for s in segments if "collate" in type_of(s, self.columns)]
-        texts = [as_type(column(s), "string") for s in collated]
-        return [*map(column, segments), *texts]
+        types = {s: type_of(s, self.columns) for s in segments}
+        alike = [s for s, kind in types.items() if "collate" in kind or kind in FLOATS]
+        return [*map(column, segments), *(as_type(column(s), "string") for s in alike)]
 
     def _keyed(self, batch: exp.Expr, segments: Sequence[str]) -> exp.Select:
         """The columns that name a row of states: batch, segment, segment columns."""
