@@ -95,7 +95,8 @@ class MacroLibrary:
 
     def __init__(self, files: Sequence[MacroFile], context: Mapping[str, object]) -> None:
         self.environment = create_environment()
-        self._globals: dict[str, object] = dict(context)
+        # With those of Jinja: range, dict, namespace ..
+        self._globals: dict[str, object] = {**self.environment.globals, **context}
         self._stack: list[str] = []
         self._functions: dict[str, Callable[..., object]] = {}
         self._files: dict[str, MacroFile] = {}

@@ -184,9 +184,10 @@ def _counted(annotation: Annotation, severity: Severity, rows: Predicate) -> Che
             'add error_if, such as {warn_if: "> 0", error_if: "> 100"}, or {severity: warn}',
         )
     fails, warns = (_row_limit(annotation, name, use) for name in (ERROR_IF, WARN_IF))
-    _refuse_never(
-        annotation, WARN_IF if WARN_IF in options else ERROR_IF, fails.predicate, warns.predicate
-    )
+    if WARN_IF in options:
+        _refuse_never(annotation, WARN_IF, fails.predicate, warns.predicate)
+    elif _is_never(fails.predicate, warns.predicate):
+        return CheckLimits(fails, None, rows)
     return CheckLimits(fails, warns, rows)
 
 
@@ -402,12 +403,17 @@ def _refuse_idle(
     )
 
 
+def _is_never(fails: Predicate, warns: Predicate) -> bool:
+    """Whether what warns has failed before."""
+    first, second = bounds_of(fails.ast), bounds_of(warns.ast)
+    return to_sql(fails.ast) == to_sql(warns.ast) or (
+        first is not None and second is not None and first != second and first.within(second)
+    )
+
+
 def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns: Predicate) -> None:
     """Refuse a warning that can never be told, since the check has failed before."""
-    first, second = bounds_of(fails.ast), bounds_of(warns.ast)
-    if to_sql(fails.ast) != to_sql(warns.ast) and (
-        first is None or second is None or first == second or not first.within(second)
-    ):
+    if not _is_never(fails, warns):
         return
     raise _problem(
         annotation,

@@ -14,7 +14,7 @@ from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
 from dqsql.decisions.forecasts import median_of
 from dqsql.decisions.magnitudes import for_zero
-from dqsql.decisions.seasonal import several_a_day
+from dqsql.decisions.seasonal import batches_a_day
 from dqsql.decisions.strategies import Prediction, Series
 from dqsql.decisions.tails import PRIOR, PRIOR_OF_RATES, fit_tails
 
@@ -27,10 +27,13 @@ _STILL = 1e-6
 _HALF = 0.5
 # With several batches a day a forecast is missed often that nobody wants to hear of. There a value
 # is an anomaly if so rare a miss also lies so many standard deviations from the mean of all values,
-# or if the miss alone is rarer still.
+# or if the miss alone is rarer still. Of counts a day may have as many false alarms as one batch a
+# day would.
 _LOOSE_RATE = 0.01
 _FAR = 5.0
 _RATE_ALONE = 1e-5
+# So many batches a day are several.
+_SEVERAL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +61,22 @@ def bands_of(
         settings: which sides are looked at.
         by_day: whether series with several batches a day have the band of `_LOOSE_RATE` instead.
     """
-    of_day = [by_day and several_a_day(series) for series in many]
+    alone = [_rate_alone(series, rate) if by_day else None for series in many]
     bands: dict[int, Band] = {}
-    for alike in set(of_day):
-        places = [i for i, other in enumerate(of_day) if other == alike]
+    for alike in set(alone):
+        places = [i for i, other in enumerate(alone) if other == alike]
         group = [found[i] for i in places], [many[i] for i in places]
         bands.update(zip(places, _bands_alike(*group, rate, settings, alike), strict=True))
     return [bands[i] for i in range(len(found))]
+
+
+def _rate_alone(series: Series, rate: float) -> float | None:
+    """How rare a miss is an anomaly by itself; None where a day has one batch."""
+    number = batches_a_day(series)
+    if number < _SEVERAL:
+        return None
+    counted = _is_counted(series.known, series.new)
+    return max(_RATE_ALONE, rate / number) if counted else _RATE_ALONE
 
 
 def _bands_alike(
@@ -72,14 +84,14 @@ def _bands_alike(
     many: Sequence[Series],
     rate: float,
     settings: AnomalySettings,
-    of_day: bool,
+    alone: float | None,
 ) -> list[Band]:
     errors = np.full((len(found), max(p.errors.size for p in found)), np.nan)
     for row, prediction in enumerate(found):
         errors[row, : prediction.errors.size] = prediction.errors
     floor = np.array([_resolution(p, s) for p, s in zip(found, many, strict=True)])
     # Bands of a day do not stand for a rate, and were chosen with the usual prior.
-    tails = fit_tails(errors, floor, prior_weights=PRIOR if of_day else PRIOR_OF_RATES)
+    tails = fit_tails(errors, floor, prior_weights=PRIOR_OF_RATES if alone is None else PRIOR)
     factor = np.sqrt([1 + p.leverage for p in found])
     sides = 2 if settings.direction == "both" else 1
     # Of errors that are all none there is no tail to learn; one of heavy tails would be too wide.
@@ -94,9 +106,9 @@ def _bands_alike(
         ]
 
     kept = intervals(rate)
-    if of_day:
-        loose, alone = intervals(_LOOSE_RATE), intervals(_RATE_ALONE)
-        kept = [_of_the_day(a, b, s) for a, b, s in zip(loose, alone, many, strict=True)]
+    if alone is not None:
+        pairs = zip(intervals(_LOOSE_RATE), intervals(alone), many, strict=True)
+        kept = [_of_the_day(loose, rare, series) for loose, rare, series in pairs]
     away = np.array([distance(_positive(s, p), p) for p, s in zip(found, many, strict=True)])
     away /= factor
     p_values = tails.beyond(np.minimum(np.abs(away), 1e300), away > 0) * sides

@@ -18,7 +18,7 @@ from dqsql.model.metric_traits import NUMBERS_ONLY, TOO_LARGE_SUM
 from dqsql.model.plan import Bounds, Check, Metric, Plan
 from dqsql.model.project import CONTRACT_TAG, DBT_TEST, DBT_TEST_NAME, NoData, Scope, Severity
 from dqsql.model.results import CONSTRAINT, CheckOutcome, MetricValue, Result, Status
-from dqsql.model.types import type_of
+from dqsql.model.types import is_text, type_of
 from dqsql.model.wording import number_text
 
 _MAX_SHOWN = 200  # characters
@@ -121,7 +121,7 @@ def _gone(check: Check, types: Mapping[str, str]) -> dict[str, Any]:
 def _about_texts(check: Check, error: DqsqlError, types: Mapping[str, str]) -> DqsqlError:
     """The error; a sum of texts is none because they are texts, however large it is."""
     column = check.column
-    if column is None or TOO_LARGE_SUM not in error.message or type_of(column, types) != "string":
+    if column is None or TOO_LARGE_SUM not in error.message or not is_text(type_of(column, types)):
         return error
     return QueryError(f"there is no sum: {_no_numbers(column)}", span=error.span)
 
@@ -196,7 +196,7 @@ def _message_of_dbt(check: Check, status: Status, counted: MetricValue | None) -
 
 
 def _observation(value: MetricValue, metric: Metric, types: Mapping[str, str]) -> Observation:
-    is_text = metric.column is not None and type_of(metric.column, types) == "string"
+    of_texts = metric.column is not None and is_text(type_of(metric.column, types))
     return Observation(
         metric.text,
         value.metric,
@@ -204,7 +204,7 @@ def _observation(value: MetricValue, metric: Metric, types: Mapping[str, str]) -
         value.value_text,
         value.sample_size,
         metric.counts,
-        metric.column if is_text else None,
+        metric.column if of_texts else None,
         _only(metric),
     )
 

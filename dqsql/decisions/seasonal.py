@@ -61,11 +61,11 @@ def seasons_at(times: strategies.TimeArray, series: int) -> dict[str, IntArray]:
     return {name: np.repeat(slots, series, axis=0) for name, slots in found.items()}
 
 
-def several_a_day(series: strategies.Series) -> bool:
-    """Whether a day has several batches, by the median distance between them."""
+def batches_a_day(series: strategies.Series) -> int:
+    """How many batches a day has, by the median distance between them; 1 for fewer as well."""
     if series.times is None or series.times.size < 2:
-        return False
-    return bool(_apart(series.times[None])[0] <= _SEASONS["hour"][1])
+        return 1
+    return max(1, round(_DAY / max(float(_apart(series.times[None])[0]), 1.0)))
 
 
 def _slots(times: strategies.TimeArray) -> dict[str, IntArray]:

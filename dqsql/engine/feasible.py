@@ -77,7 +77,24 @@ def failing_states(
         wanted = {name for s in some for name in (s.name, *s.group)}
         return attempt([s for s in states if s.name in wanted])
 
-    return find_failing(states, with_groups, fails=True)
+    return find_failing(states, with_groups, fails=True) or _not_together(states, with_groups)
+
+
+def _not_together(
+    states: Sequence[StateColumn], attempt: Callable[[Sequence[StateColumn]], object]
+) -> list[tuple[StateColumn, EngineError]]:
+    """The last state of the shortest beginning that fails, where each by itself does not."""
+    works, fails, error = 0, len(states) + 1, None
+    while fails - works > 1:
+        size = (works + fails) // 2
+        try:
+            attempt(states[:size])
+            works = size
+        except ConnectionLostError:
+            raise
+        except EngineError as reason:
+            fails, error = size, reason
+    return [] if error is None else [(states[fails - 1], error)]
 
 
 T = TypeVar("T")

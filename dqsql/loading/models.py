@@ -181,6 +181,11 @@ def load_model(
     return _model(recorder, rendering, config, bound)
 
 
+def unreadable(model: CheckModel) -> CheckModel:
+    """A model that nothing can read, as it is selected and told."""
+    return replace(model, sql="", projections=(), annotations=(), depends_on=())
+
+
 def _unread(recorder: _Recorder, project: ProjectConfig) -> CheckModel:
     """What is known of a model that could not be read, by which it may be selected."""
     config, file = _model_config(recorder, project), recorder.file
@@ -238,8 +243,8 @@ def _model(
     )
 
 
-def refuse_circle(models: Sequence[CheckModel]) -> LoadError | None:
-    """An error that names a circle of refs, or None."""
+def circle_of(models: Sequence[CheckModel]) -> tuple[LoadError, frozenset[str]] | None:
+    """An error about a circle of refs, and the names of the models in it; None without one."""
     by_id = {model.unique_id: model for model in models}
     graph = {uid: [d for d in m.depends_on if d in by_id] for uid, m in by_id.items()}
     try:
@@ -252,5 +257,7 @@ def refuse_circle(models: Sequence[CheckModel]) -> LoadError | None:
         written = rf"\bref\s*\(\s*['\"]{re.escape(following)}['\"]"
         place = locate(model.raw_sql, written) or (1, 1)
         span = Span(model.path, *place, f"ref('{following}')")
-        return LoadError(f"check models refer to each other in a circle: {names}", span=span)
+        message = f"check models refer to each other in a circle: {names}"
+        hint = "let one of them read a source instead"
+        return LoadError(message, span=span, hint=hint), frozenset(m.name for m in circle)
     return None

@@ -29,8 +29,9 @@ from dqsql.loading.models import (
     ModelContext,
     ModelFile,
     check_model_names,
+    circle_of,
     load_model,
-    refuse_circle,
+    unreadable,
 )
 from dqsql.loading.profiles import FILE_NAME as PROFILES_FILE
 from dqsql.loading.profiles import TargetRequest, load_target
@@ -234,8 +235,10 @@ def _load_models(
         loaded.append(model)
         if own:
             broken[model.name] = tuple(own)
-    if circle := refuse_circle(loaded):
-        _raise([*(e for own in broken.values() for e in own), circle])
+    while (circle := circle_of(loaded)) is not None:
+        error, names = circle
+        broken |= {name: (*broken.get(name, ()), error) for name in names}
+        loaded = [unreadable(m) if m.name in names else m for m in loaded]
     return tuple(loaded), broken
 
 

@@ -27,6 +27,11 @@ def digits_of(spark_type: str) -> tuple[int, int] | None:
     return None if match is None else (int(match[1]), int(match[2]))
 
 
+def is_text(spark_type: str) -> bool:
+    """Whether values are texts, also with a collation or a length."""
+    return spark_type.startswith(("string", "varchar", "char"))
+
+
 def is_textless(spark_type: str) -> bool:
     """Whether Spark casts values to no text."""
     return spark_type.startswith(_SPATIAL)

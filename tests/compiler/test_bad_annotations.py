@@ -264,7 +264,6 @@ def test_error_of_a_model_annotation(
     [
         ("@completeness >= 95", 27, "completeness(x) >= 95 never holds", "did you mean >= 0.95?"),
         ("@completeness <= 95", 27, "<= 95 always holds", "a share is between 0 and 1: did"),
-        ("@95 <= completeness", None, "", ""),
         ("@completeness between 95 and 100", 24, "never holds", "between 0.95 and 1?"),
         ("@completeness between 0 and 1", 24, "always holds", "a share is between 0 and 1"),
         ("@completeness in (95, 96)", 24, "never holds", "a share is between 0 and 1"),

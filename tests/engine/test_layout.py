@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlglot import exp
 
-from dqsql.engine.feasible import find_failing
+from dqsql.engine.feasible import failing_states, find_failing
 from dqsql.engine.storage_merge import table_word
 from dqsql.errors import EngineError, QueryError
 from dqsql.model.batches import batch_order
+from dqsql.model.plan import Buffer, StateColumn
 
 
 def test_order_of_batches() -> None:
@@ -54,6 +57,20 @@ def test_failing_items_are_found(failing: set[int], count: int) -> None:
     assert all(isinstance(e, EngineError) for _, e in found)
     depth = math.ceil(math.log2(count)) + 1 if count > 1 else 1
     assert calls <= 1 + 2 * depth * len(wanted)
+
+
+@given(st.integers(0, 98), st.integers(1, 99))
+def test_states_that_fail_only_together(one: int, more: int) -> None:
+    other = min(99, one + more)
+    scan = exp.column("x")
+    states = [StateColumn(f"s{i}", scan, None, Buffer.FIXED, (f"s{i}",)) for i in range(100)]
+
+    def attempt(some: Sequence[StateColumn]) -> None:
+        if {f"s{one}", f"s{other}"} <= {s.name for s in some}:
+            raise QueryError("not these two")
+
+    found = failing_states(states, attempt)
+    assert [s.name for s, _ in found] == [f"s{other}"]
 
 
 @given(st.sets(st.integers(0, 99), min_size=1), st.integers(1, 100))

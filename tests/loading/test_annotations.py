@@ -109,6 +109,9 @@ def test_settings() -> None:
         ("x @(a > 3)", "starts with @ and a name", "@("),
         ("@`x y` > 3", "starts with @ and a name", "@`"),
         ("@@x", "starts with @ and a name", "@@"),
+        ("@5 = row_count", "starts with @ and a name", "@5"),
+        ("@'b' = min(k)", "starts with @ and a name", "@'b'"),
+        ("@-1 < min(x)", "starts with @ and a name", "@-1"),
     ],
 )
 def test_problems(comment: str, message: str, text_at: str) -> None:

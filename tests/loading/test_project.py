@@ -476,6 +476,21 @@ def test_relations_of_annotations_keep_the_names_that_people_wrote(write: Write)
     ]
 
 
+def test_a_circle_breaks_the_models_in_it_only(write: Write) -> None:
+    files = {
+        "checks/a.sql": "select x -- @not_null\nfrom {{ ref('b') }}",
+        "checks/b.sql": "select x from {{ ref('a') }}",
+        "checks/c.sql": "select x from {{ ref('c') }}",
+        "checks/d.sql": "select x -- @not_null\nfrom t",
+    }
+    project = load_project(write(files), strict=False)
+    assert {
+        name: [e.message.rpartition(": ")[2] for e in errors]
+        for name, errors in project.broken.items()
+    } == {"a": ["a -> b -> a"], "b": ["a -> b -> a"], "c": ["c -> c"]}
+    assert [len(m.annotations) for m in project.models] == [0, 0, 0, 1]
+
+
 def test_crlf_and_bom(write: Write) -> None:
     root = write({"checks/a.sql": GOOD})
     (root / "checks/a.sql").write_bytes(

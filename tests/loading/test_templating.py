@@ -25,6 +25,11 @@ def test_a_project_overrides_a_shipped_macro_also_for_shipped_callers() -> None:
     assert macros.macros["helper"].path == "macros/h.sql"
 
 
+def test_macros_have_the_functions_of_jinja() -> None:
+    text = "{% macro m(n) %}{% for i in range(n) %}{{ dict(a=i).a }}{% endfor %}{% endmacro %}"
+    assert library(("m.sql", text)).call("m", [3]) == "012"
+
+
 def test_definition() -> None:
     text = (
         "{# licence #}\n\n{# Rows\n   there. #}\n"
