@@ -238,6 +238,16 @@ def is_left_out(moment: dt.datetime, zones: Sequence[str]) -> bool:
     return False
 
 
+def shown(moment: dt.datetime, zone: str | None) -> dt.datetime:
+    """What a clock of a time zone, or of UTC, shows at a moment; without one it is in UTC.
+
+    >>> str(shown(dt.datetime(2024, 7, 1, 12), "America/New_York"))
+    '2024-07-01 08:00:00'
+    """
+    known = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+    return known.astimezone(dt.UTC if zone is None else ZoneInfo(zone)).replace(tzinfo=None)
+
+
 def zones_in(text: str) -> tuple[str, ...]:
     """The time zones that a SQL text names in quotes, such as `'Europe/Berlin'`."""
     return tuple(name for name in dict.fromkeys(_ZONE.findall(text)) if _is_zone(name))

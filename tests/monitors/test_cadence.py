@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
-from dqsql.monitors.kinds.cadence import _decided, _Rules
+from dqsql.model.project import CheckModel, ModelConfig
+from dqsql.monitors.kinds.cadence import _decided, _in_zones, _Rules
 
 DAY = dt.timedelta(days=1)
 
@@ -18,3 +20,27 @@ def test_a_late_batch_does_not_hide_a_gap() -> None:
     before, since = found.words.split("; no batch has come since ")
     assert before.startswith("2 batches are missing before this one: 2024-01-21, 2024-01-22")
     assert "2024-01-24 should have come" in since
+
+
+def test_batches_named_by_a_local_clock_are_late_by_it() -> None:
+    hour = dt.timedelta(hours=1)
+    local = "date_trunc('hour', from_utc_timestamp(ts, 'America/New_York'))"
+    model = CheckModel(
+        "m", "m.sql", "", f"select {local} as h from t", ModelConfig(batch_by="h"), (), (), (), ()
+    )
+    rules = _in_zones(_Rules("hourly", 0.003, 7, None), model)
+    assert (rules.zones, rules.clock) == (("America/New_York",), "America/New_York")
+    past = [dt.datetime(2024, 1, 5) + i * hour for i in range(24)]
+    newest = past[-1] + hour
+
+    def told(hours: float) -> str:
+        now = dt.datetime(2024, 1, 6, 5, tzinfo=dt.UTC) + dt.timedelta(hours=hours)
+        return _decided(rules, past, newest, [hour / 4] * 5, rules.shown(now)).words
+
+    assert told(1.5) == ""
+    assert "due by 2024-01-06 03:00 America/New_York" in told(4)
+    # A zone that only another column has says nothing of the clock of the batches.
+    other = replace(model, sql=f"select ts as h, {local} as l from t")
+    assert _in_zones(rules, other).clock is None
+    plain = replace(model, sql="select ts from t", config=ModelConfig(batch_by=local))
+    assert _in_zones(rules, plain).clock == "America/New_York"

@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from sqlglot import exp
+
+from dqsql.compiler.keys import batch_columns
 from dqsql.decisions import cadence
+from dqsql.dialect import parse_statement, to_sql
 from dqsql.errors import AnnotationError, CompileError
-from dqsql.model.batches import batch_order, plain_time, wall_time_of
+from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor, Plan
-from dqsql.model.project import Severity
+from dqsql.model.project import CheckModel, Severity
 from dqsql.model.results import BatchRecord, Result, Status
 from dqsql.model.settings import as_rate, as_text, at_least
 from dqsql.monitors import recompute
@@ -28,13 +32,17 @@ _WINDOW, _LONGEST = 200, 2_000
 
 @dataclass(frozen=True)
 class _Rules:
-    """What one `@cadence` says; `text` is the declared rhythm, `zones` those of the model."""
+    """What one `@cadence` says; `text` is the declared rhythm, `zones` those of the model.
+
+    `clock` is the zone whose times are the names of batches; None for UTC.
+    """
 
     text: str | None
     fpr: float | None
     min_history: int
     grace: dt.timedelta | None
     zones: tuple[str, ...] = ()
+    clock: str | None = None
 
     def details(self) -> dict[str, Any]:
         """What it takes to decide by the rules again; the grace is in seconds."""
@@ -44,7 +52,12 @@ class _Rules:
             "min_history": self.min_history,
             "grace": None if self.grace is None else self.grace.total_seconds(),
             "zones": list(self.zones),
+            "clock": self.clock,
         }
+
+    def shown(self, moment: dt.datetime) -> dt.datetime:
+        """What the clock shows that batches are named by."""
+        return cadence.shown(moment, self.clock)
 
     @property
     def declared(self) -> cadence.Cadence | None:
@@ -64,14 +77,14 @@ class CadenceDetector(MonitorByMonitor):
             text = f"batches are not named by a time: {batch!r}"
             return result_of(monitor, batch, Status.SKIPPED, text)
         known = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
-        zones = cadence.zones_in(self.context.plan.model.sql)
-        rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor), zones=zones)
+        rules = _in_zones(rules, self.context.plan.model)
+        rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor))
         known = known[-_window(rules.fpr) :]
         past, delays = _times(known), None
         if not self.context.history.known or batch == self.context.history.known[-1]:
             # Of others than the newest nothing can be late.
             delays = _delays_of(rules, [*past, start], self.place.ledger)
-        decided = _decided(rules, past, start, delays, plain_time(self.context.now))
+        decided = _decided(rules, past, start, delays, rules.shown(self.context.now))
         details = {
             **recompute.rests_on(self.context.history, known),
             **rules.details(),
@@ -116,8 +129,14 @@ class _CadenceVerdict:
         if self.gap is not None and self.gap.alarm:
             words.append(_gap_words(self.gap, self.rhythm, self.rules.declared))
         if self.late is not None and self.is_late:
-            words.append(_late_words(self.late, self.start))
+            words.append(
+                f"no batch has come since {self.start:%Y-%m-%d %H:%M}: {self.late.words} should"
+                f" have come; the first was due by {self._due(self.late)}"
+            )
         return "; ".join(words)
+
+    def _due(self, late: cadence.Lateness) -> str:
+        return f"{late.due:%Y-%m-%d %H:%M} {self.rules.clock or 'UTC'}"
 
     def details(self) -> dict[str, Any]:
         """What was decided, for the tables."""
@@ -128,7 +147,7 @@ class _CadenceVerdict:
         compared = {
             "rhythm": rhythm,
             "missing": None if gap is None or not gap.missing else gap.words,
-            "due by": f"{self.late.due:%Y-%m-%d %H:%M} UTC" if self.late and self.is_late else None,
+            "due by": self._due(self.late) if self.late and self.is_late else None,
         }
         return {
             "missing": [m.isoformat(" ") for m in self.missing],
@@ -144,7 +163,7 @@ def _decided(
     delays: Sequence[dt.timedelta] | None,
     now: dt.datetime,
 ) -> _CadenceVerdict:
-    """What is missing, by the time in UTC.
+    """What is missing, by the time that the clock of the batches shows.
 
     `past` are when the batches before began, oldest first; `delays` how long after their end
     batches came, None where nothing can be late.
@@ -167,10 +186,11 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
         details["min_history"],
         None if details["grace"] is None else dt.timedelta(seconds=details["grace"]),
         tuple(details.get("zones") or ()),
+        details.get("clock"),
     )
     delays = details.get("delays")
     waits = None if delays is None else [dt.timedelta(seconds=d) for d in delays]
-    now = plain_time(stored.row["evaluated_at"])
+    now = rules.shown(stored.row["evaluated_at"])
     decided = _decided(rules, _times(stored.past), start, waits, now)
     again = decided.details()
     return recompute.Recomputed(
@@ -196,13 +216,6 @@ def _gap_words(
     words = rhythm.words if rhythm is not None else ""
     basis = "as declared" if declared is not None else f"judging by {gap.history:,} expected ones"
     return f"{number} missing before this one: {gap.words}; one comes {words}, {basis}"
-
-
-def _late_words(late: cadence.Lateness, newest: dt.datetime) -> str:
-    return (
-        f"no batch has come since {newest:%Y-%m-%d %H:%M}: {late.words} should have come;"
-        f" the first was due by {late.due:%Y-%m-%d %H:%M} UTC"
-    )
 
 
 def _told(monitor: Monitor, batch: str, message: str, details: Mapping[str, Any]) -> Result:
@@ -238,6 +251,20 @@ def rules_of(monitor: Monitor) -> _Rules:
     return _Rules(text, given.get("fpr"), given.get("min_history", 7), grace)
 
 
+def _in_zones(rules: _Rules, model: CheckModel) -> _Rules:
+    """The rules with the zones that a model names: at all, and in what names its batches."""
+    zones = cadence.zones_in(f"{model.sql}\n{model.config.batch_by}")
+    query = parse_statement(model.sql) if zones else None
+    named = {name.lower() for name in batch_columns(model)} if zones else set()
+    made = query.find_all(exp.Alias) if query is not None else ()
+    texts = [
+        str(model.config.batch_by),
+        *(to_sql(a.this) for a in made if a.alias.lower() in named),
+    ]
+    clock = cadence.zones_in("\n".join(texts)) if zones else ()
+    return replace(rules, zones=zones, clock=clock[0] if len(clock) == 1 else None)
+
+
 def _window(fpr: float | None) -> int:
     """How many batches say how often one is missing: enough that one gap can be so rare."""
     return min(max(_WINDOW, cadence.history_for(fpr)), _LONGEST) if fpr else _WINDOW
@@ -254,7 +281,7 @@ def _delays_of(
     known = sorted(ledger.values(), key=lambda r: batch_order(r.batch))
     # When a batch is complete the rhythm says: of a column of times nothing else does.
     checked = [
-        (rhythm.after(start), plain_time(r.checked_at))
+        (rhythm.after(start), rules.shown(r.checked_at))
         for r in known
         if r.checked_at is not None and (start := wall_time_of(r.batch)) is not None
     ]
@@ -267,7 +294,7 @@ def _next(
     delays = _delays_of(rules, times, ledger)
     if delays is None:
         return None
-    return cadence.lateness(times, delays, plain_time(now), rules.declared, rules.grace)
+    return cadence.lateness(times, delays, rules.shown(now), rules.declared, rules.grace)
 
 
 def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:
@@ -276,7 +303,8 @@ def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> 
     if len(times) < len(ledger):
         return False
     try:
-        found = [_next(rules_of(m), times[-_WINDOW:], ledger, now) for m in KIND.of(plan)]
+        every = [_in_zones(rules_of(m), plan.model) for m in KIND.of(plan)]
+        found = [_next(rules, times[-_WINDOW:], ledger, now) for rules in every]
     except AnnotationError:
         # Told where the model is checked.
         return False
