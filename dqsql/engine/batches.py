@@ -14,7 +14,15 @@ from dqsql.compiler.pruning import batch_moment, interval_condition, null_withou
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import column
 from dqsql.errors import ConfigError, Span, UsageError
-from dqsql.model.batches import Moment, batch_order, moment_reader, read_number, read_time
+from dqsql.model.batches import (
+    Moment,
+    batch_order,
+    moment_reader,
+    plain_time,
+    read_number,
+    read_time,
+    time_of,
+)
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.wording import plural
@@ -93,7 +101,8 @@ class Period:
         batch_by = check_batch_by(self.model)
         if batch_by is None or moment_reader(self.batch_type) is read_number:
             return read_number(batch)
-        return batch_moment(batch_by, batch)
+        named = batch_moment(batch_by, batch), time_of(batch)
+        return next((plain_time(moment) for moment in named if moment is not None), None)
 
     def has(self, batch: str) -> bool | None:
         """Whether a batch lies in the period; None when its text is no time."""
@@ -206,7 +215,10 @@ def choose_batches(
     notes: tuple[str, ...] = ()
     if period is not None and period.bounded:
         inside = {b: period.has(b) for b in present}
-        notes = _unreadable_note([b for b in present if inside[b] is None], period)
+        unread = [b for b in present if inside[b] is None]
+        if unread and len(unread) == len(present):
+            raise _unfit(request, period, unread[0])
+        notes = _unreadable_note(unread, period)
         present = [b for b in present if inside[b]]
     if not found and not request.start and not request.end:
         bounds = period if period is not None and period.bounded else None
@@ -230,6 +242,16 @@ def choose_batches(
     newest_one = max(present, key=batch_order, default=None)
     owing = tuple(reversed(owed))
     return replace(choice, batches=chosen, notes=notes, newest=newest_one, owed=owing)
+
+
+def _unfit(request: BatchRequest, period: Period, batch: str) -> ConfigError | UsageError:
+    """The error where no batch of a model can be compared with the bounds of a period."""
+    what = _START if request.start else _END if request.end else "begin"
+    message = f"{what} does not fit {period.model.name}, whose batches are called {batch!r}"
+    if what == "begin":
+        hint = "leave begin out, or name batches by times"
+        return ConfigError(message, span=Span(period.model.path), hint=hint)
+    return UsageError(message, hint="name batches with --batch, or leave the model out")
 
 
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:

@@ -373,17 +373,21 @@ def meaning_notes(
 
 
 def outdated_note(
-    before: Mapping[str, BatchRecord], sound: Collection[str], batches: Sequence[str]
+    before: Mapping[str, BatchRecord],
+    sound: Collection[str],
+    batches: Sequence[str],
+    left_out: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Say when stored cumulative values of later batches were measured without these batches.
 
-    `before` is the ledger before the run that checked `batches`.
+    `before` is the ledger before the run that checked `batches`; `left_out` are not measured again,
+    or are measured in this run.
     """
     changed = [b for b in batches if b in sound or (b in before and before[b].counts)]
     if not changed:
         return ()
     first = min(changed, key=batch_order)
-    tested = set(batches)
+    tested = {*batches, *left_out}
     # Without rows, none is found by its time.
     known = [b for b, record in before.items() if record.rows and b not in tested]
     later = [b for b in known if batch_order(b) > batch_order(first)]

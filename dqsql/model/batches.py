@@ -29,6 +29,7 @@ _UNIT_OF_NAME = {
     "day": re.compile(r"\d{4}-\d{2}-\d{2}"),
     "week": re.compile(r"\d{4}-W\d{2}"),
     "month": re.compile(r"\d{4}-\d{2}"),
+    "quarter": re.compile(r"(\d{4})-Q([1-4])"),
 }
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
@@ -80,11 +81,15 @@ def plain_time(moment: dt.datetime) -> dt.datetime:
 def time_of(batch: str) -> dt.datetime | None:
     """The time in the name of a batch, as it is written there; None for other names.
 
-    It keeps its time zone, where one is written. A month is its first day.
+    It keeps its time zone, where one is written. A month or quarter is its first day.
 
     >>> str(time_of("2024-02")), str(time_of("2024-W05")), time_of("20240131")
     ('2024-02-01 00:00:00', '2024-01-29 00:00:00', None)
+    >>> str(time_of("2024-Q2"))
+    '2024-04-01 00:00:00'
     """
+    if quarter := _UNIT_OF_NAME["quarter"].fullmatch(batch):
+        return dt.datetime(int(quarter[1]), 3 * int(quarter[2]) - 2, 1)
     # Python also takes 20240131 for a date; such a name is a number here.
     if "-" not in batch:
         return None

@@ -256,8 +256,7 @@ class ModelRun:
         notes += (*retired_note(model, self.retired, tested.before, self._meaning), *found.notes)
         if found.cumulative is not None:
             measured_now = self._to_come.union(tested.choice.lost)
-            there = {b: r for b, r in tested.before.items() if b not in measured_now}
-            notes += outdated_note(there, sound, tested.batches)
+            notes += outdated_note(tested.before, sound, tested.batches, measured_now)
         notes += miscounted_note(model.name, self.store, self.ledger, results)
         if self.plan.monitors:
             statuses = [r.status for r in self.ledger.values()]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.engine.ledger import read_ledgers
 from dqsql.engine.storage import open_store
-from dqsql.errors import CheckFailedError, UsageError, nearest
+from dqsql.errors import CheckFailedError, UsageError, error_of, nearest
 from dqsql.model.events import RunListener
 from dqsql.model.limits import refuse_shared_tables
 from dqsql.model.project import CheckModel
@@ -159,6 +159,8 @@ def _source_of(model: str, source: str | None, compiled: CompileResult) -> str:
         raise UsageError(f"there is no check model {model}", hint=nearest(model, list(models)))
     if source is not None:
         return source
+    if wrong := compiled.project.broken.get(model):
+        raise error_of(wrong)
     read = [s for s in compiled.project.sources if s.unique_id in models[model].depends_on]
     if len(read) == 1:
         return read[0].full_name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 
+from dqsql.model.batches import batch_times, wall_time_of
 from dqsql.model.project import CheckModel, ModelConfig
 from dqsql.monitors.kinds.cadence import _decided, _in_zones, _Rules
 
@@ -44,3 +45,8 @@ def test_batches_named_by_a_local_clock_are_late_by_it() -> None:
     assert _in_zones(rules, other).clock is None
     plain = replace(model, sql="select ts from t", config=ModelConfig(batch_by=local))
     assert _in_zones(rules, plain).clock == "America/New_York"
+
+
+def test_quarters_have_a_time() -> None:
+    assert wall_time_of("2024-Q4") == dt.datetime(2024, 10, 1)
+    assert batch_times("2024-Q4", "q")[1] == dt.datetime(2025, 1, 1, tzinfo=dt.UTC)

@@ -74,8 +74,10 @@ class CadenceDetector(MonitorByMonitor):
         """The verdict of one monitor on one batch."""
         rules, start = rules_of(monitor), wall_time_of(batch)
         if start is None:
+            # Who declares a rhythm wants to hear of gaps.
+            status = Status.SKIPPED if rules.text is None else Status.ERROR
             text = f"batches are not named by a time: {batch!r}"
-            return result_of(monitor, batch, Status.SKIPPED, text)
+            return result_of(monitor, batch, status, text)
         known = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
         rules = _in_zones(rules, self.context.plan.model)
         rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor))

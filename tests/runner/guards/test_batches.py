@@ -44,6 +44,16 @@ HOURS = ["2024-01-09 23:00:00", "2024-01-10 00:00:00", "2024-01-10 01:00:00"]
             ["202401"],
         ),
         ("s", "string", ["2024-01", "2024-02", "late"], "2024-01-15", None, ["2024-02"]),
+        (
+            "s",
+            "string",
+            ["2024-01-31 10", "2024-01-31 11"],
+            "2024-01-31 11",
+            None,
+            ["2024-01-31 11"],
+        ),
+        ("s", "string", ["2024-W05", "2024-W06"], None, "2024-02-01", ["2024-W05"]),
+        ("s", "string", ["2024-Q1", "2024-Q2"], "2024-04-01", None, ["2024-Q2"]),
     ],
 )
 def test_event_time(
@@ -78,6 +88,16 @@ def test_bounds_must_fit_the_batches() -> None:
         period_of(BatchRequest((), "2024-01-10"), None, model("n"), "binary")
     with pytest.raises(ConfigError, match="begin"):
         period_of(BatchRequest(), "soon", model("d"), "date")
+
+
+def test_bounds_that_no_batch_can_be_compared_with() -> None:
+    begin = period_of(BatchRequest(), "2024-01-01", model("s"), "string")
+    with pytest.raises(ConfigError, match="begin does not fit m, whose batches are called 'one'"):
+        choose_batches(BatchRequest(), {"one": 1}, {}, begin)
+    asked = BatchRequest((), "2024-01-01")
+    period = period_of(asked, None, model("s"), "string")
+    with pytest.raises(UsageError, match="--event-time-start does not fit m"):
+        choose_batches(asked, {"one": 1, None: 2}, {}, period)
 
 
 def test_lookback_takes_up_late_rows_of_the_newest_batches() -> None:

@@ -189,6 +189,7 @@ def test_what_cannot_be_streamed_is_told(orders: Orders, spark: SparkSession) ->
         ("{{ config(enabled = false) }}\n" + MODEL.split("\n", 1)[1], "no checks that are enabled"),
         ("select id\nfrom {{ source('shop', 'orders') }}\n", "no checks that are enabled"),
         ("select 1 as id -- @not_null\n", "itself reads no source"),
+        ("select id -- @not_null\nfrom {{ source('shop', 'order') }}\n", "has no table 'order'"),
         (
             "select o.id -- @not_null\nfrom {{ source('shop', 'orders') }} o"
             " join {{ source('shop', 'shops') }} s on o.id = s.id\n",
