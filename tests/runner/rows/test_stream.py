@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dqsql
-from dqsql.errors import UsageError
+from dqsql.errors import DqsqlError, UsageError
 from tests.tables import table_rows
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def test_models_that_no_stream_can_be_checked_by_are_told(
     orders: Orders, model: str, message: str
 ) -> None:
     (orders.root / "checks" / "orders.sql").write_text(model, encoding="utf-8")
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(DqsqlError, match=message):
         dqsql.stream_checker("orders", orders.root, checkpoint="c")
 
 
