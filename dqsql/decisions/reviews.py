@@ -1,8 +1,8 @@
 """What people's verdicts on batches mean: which counts, and what follows from it.
 
 A review says whether a batch belongs to the history that monitors learn from and to cumulative
-metrics. It stands when the batch is checked again, until that finds nothing any more: see
-`dqsql.decisions.lifecycle.batch_statuses`.
+metrics. It stands when the batch is checked again, until that finds nothing any more (see
+`dqsql.decisions.lifecycle.batch_statuses`), or another failure than what was accepted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from typing import Any
 from dqsql.decisions.lifecycle import REVIEWED, accepted_findings
 from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
-from dqsql.model.results import ACKNOWLEDGED, MUTED, OPEN, RESOLVED, BatchRecord, BatchStatus
+from dqsql.model.results import (
+    ACKNOWLEDGED,
+    MUTED,
+    OPEN,
+    RESOLVED,
+    BatchRecord,
+    BatchStatus,
+    Result,
+    Status,
+)
 from dqsql.model.tables import FINDINGS, REVIEWS
 
 Row = Mapping[str, Any]
@@ -62,6 +71,28 @@ def standing(
     accepted = [b for b in again.keys() - changed if again[b] is BatchStatus.ACCEPTED]
     spent = changed | ({*accepted} - {*failing(accepted)})
     return {batch: row for batch, row in reviews.items() if batch not in spent}
+
+
+def of_same_failures(
+    reviews: Mapping[str, str],
+    results: Iterable[Result],
+    stored: Callable[[Collection[str]], Iterable[Row]],
+) -> Mapping[str, str]:
+    """The reviews without acceptances of batches in which another check fails than before.
+
+    A person accepted what failed then. `stored` gives the rows of dq_results of some batches.
+    """
+    failing = {
+        (r.batch, r.check_id)
+        for r in results
+        if r.status is Status.FAIL and reviews.get(r.batch or "") == "accept"
+    }
+    if not failing:
+        return reviews
+    before = stored({batch for batch, _ in failing if batch is not None})
+    known = {(r["batch"], r["check_id"]) for r in before if r["status"] == Status.FAIL.value}
+    others = {batch for batch, _ in failing - known}
+    return {batch: verdict for batch, verdict in reviews.items() if batch not in others}
 
 
 def _is_older(review: Row, record: BatchRecord | None) -> bool:

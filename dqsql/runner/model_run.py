@@ -17,6 +17,7 @@ from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.scan import BatchFilter, Scan
 from dqsql.decisions.constraints import unevaluated
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last, updated_findings
+from dqsql.decisions.reviews import of_same_failures
 from dqsql.decisions.streaks import Streaks
 from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run
 from dqsql.engine.discovery import Discovery, FoundBatches
@@ -346,8 +347,15 @@ class ModelRun:
         delta = tested.execution.measure_batches(tested.part.of_scope(Scope.DELTA), batches)
         tested.refuse_lost(delta)
         delta = with_vanished(delta, self.plan, self.store, tested.before, batches)
-        sound = sound_batches(self._constraints(delta, tested), batches) | self._reviewed
+        passed = sound_batches(self._constraints(delta, tested), batches)
+        sound = passed | self._reviewed
         found = self._verdicts(tested, delta, sound)
+        stored = partial(stored_rows, self.store, RESULTS, self.plan.model.name)
+        kept = of_same_failures(self.reviews, found.all, stored)
+        if len(kept) < len(self.reviews):
+            self.reviews = kept
+            sound = passed | self._reviewed
+            found = self._verdicts(tested, delta, sound)
         if found.cumulative is not None:
             rejected = found.rejected(batches, self.reviews)
             if rejected & sound:

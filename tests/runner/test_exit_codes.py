@@ -130,3 +130,24 @@ def test_a_late_batch_does_not_turn_a_retry_green(new_project: NewProject) -> No
     assert project.run(only_new=True).exit_code == 0
     dqsql.review("m", ["2024-01-02"], "accept", "fine", project_dir=project.root)
     assert project.run().exit_code == 0
+
+
+def test_another_failure_of_an_accepted_batch_was_not_accepted(new_project: NewProject) -> None:
+    project = new_project(
+        f"{MODEL}-- @row_count = 1 @sum(x) < 99 {{scope: cumulative}}\n", DATA.format(3)
+    )
+    assert project.run().exit_code == 1
+    day = "2024-01-02"
+    dqsql.review("m", [day], "accept", "fine", project_dir=project.root)
+    # The same failure again.
+    assert waiting(project, batches=[day]) == (1, ())
+    assert waiting(project) == (0, ())
+    late = f"union all select date '{day}', 3"
+    project.data(f"{DATA.format(3)} {late}")
+    assert project.run(batches=[day]).exit_code == 1
+    assert waiting(project) == (1, (day,))
+    (batch,) = (r for r in project.rows("dq_batches") if r["batch"] == day)
+    assert (batch["status"], batch["counted"]) == ("flagged", False)
+    dqsql.review("m", [day], "accept", "fine", project_dir=project.root)
+    assert waiting(project, batches=[day]) == (1, ())
+    assert waiting(project) == (0, ())
