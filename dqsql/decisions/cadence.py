@@ -87,8 +87,9 @@ class Cadence:
         Without the last of them where `last` is so near that it is that batch.
         """
         found = [m for m in self._steps(first, last) if self.expects(m)]
-        near = _SAME_DAY if self.months else (self.step or dt.timedelta()) / 2
-        return found[:-1] if found and last - found[-1] < near else found
+        near = (self.step or dt.timedelta()) / 2
+        is_last = found and (_meets(found[-1], last) if self.months else last - found[-1] < near)
+        return found[:-1] if is_last else found
 
     def next_after(self, moment: dt.datetime) -> dt.datetime:
         """The next place at which a batch is expected."""
@@ -162,13 +163,22 @@ def learn_cadence(times: Sequence[dt.datetime]) -> Cadence | None:
     return Cadence(step, places=_places(times, step))
 
 
+def _meets(place: dt.datetime, moment: dt.datetime) -> bool:
+    """Whether a batch is the one of a place in a rhythm of months: near to it, or in its month.
+
+    The last working day of a month may be any of its last days.
+    """
+    in_month = (place.year, place.month) == (moment.year, moment.month)
+    return in_month or abs(moment - place) <= _SAME_DAY
+
+
 def _months_apart(times: Sequence[dt.datetime]) -> int | None:
     """How many months are usually between batches, about the same day of the month each."""
     apart = [(b.year - a.year) * 12 + b.month - a.month for a, b in pairwise(times)]
     if min(apart) < 1:
         return None
     places = (Cadence(months=n).after(a) for n, a in zip(apart, times, strict=False))
-    if any(abs(b - place) > _SAME_DAY for place, b in zip(places, times[1:], strict=True)):
+    if not all(_meets(place, b) for place, b in zip(places, times[1:], strict=True)):
         return None
     months, often = Counter(apart).most_common(1)[0]
     return months if often * 2 >= len(apart) else None

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dqsql.decisions.cadence import (
+    Cadence,
     CadenceError,
     gap_before,
     history_for,
@@ -211,3 +212,17 @@ def test_so_long_a_history_tells_of_one_gap(fpr: float) -> None:
     past = [dt.datetime(2024, 1, 1) + dt.timedelta(hours=n) for n in range(max(hours, 200))]
     found = gap_before(past, past[-1] + dt.timedelta(hours=2), fpr)
     assert found is not None and found.alarm
+
+
+def test_the_last_working_day_of_each_month() -> None:
+    days = []
+    for year, month in ((y, m) for y in (2023, 2024, 2025) for m in range(1, 13)):
+        day = dt.datetime(year, month, calendar.monthrange(year, month)[1])
+        days.append(day - dt.timedelta(days=max(0, day.weekday() - 4)))
+    assert learn_cadence(days) == Cadence(months=1)
+    for place in range(10, len(days)):
+        for declared in (None, Cadence(months=1)):
+            gap = gap_before(days[:place], days[place], 0.003, declared)
+            assert gap is not None and not gap.missing
+    gap = gap_before(days[:20], days[22], 0.003, Cadence(months=1))
+    assert gap is not None and [m.month for m in gap.missing] == [9, 10]
