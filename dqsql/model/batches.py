@@ -105,7 +105,8 @@ def _is_month(batch: str) -> bool:
 
 def as_known(text: str, known: Collection[str]) -> str:
     """The one of the known batches that a person means: 2024-01-09 may be `2024-01-09 00:00:00`."""
-    time = None if text in known or _is_month(text) else time_of(text)
+    long = any(_UNIT_OF_NAME[unit].fullmatch(text) for unit in ("week", "month", "quarter"))
+    time = None if text in known or long else time_of(text)
     same = [] if time is None else [b for b in known if time_of(b) == time]
     return same[0] if len(same) == 1 else text
 
