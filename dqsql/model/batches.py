@@ -176,14 +176,14 @@ def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, d
     The length is that of the unit in `date_trunc('hour', ..)`, of a day, week or month where the
     name is one, and else not known.
     """
-    start = wall_time_of(batch)
-    if start is None:
+    named = time_of(batch)
+    if named is None:
         return None, None
     found = _UNIT.search(batch_by or "")
     unit = (found.group(1) or found.group(2)).lower() if found else None
     if unit is None:
         unit = next((u for u, name in _UNIT_OF_NAME.items() if name.fullmatch(batch)), None)
-    start = start.replace(tzinfo=dt.UTC)
+    start = plain_time(named).replace(tzinfo=dt.UTC)
     try:
         return start, _after(start, unit) if unit in (*UNIT_SECONDS, *_MONTHS) else None
     except (OverflowError, ValueError):
