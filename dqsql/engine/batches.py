@@ -17,11 +17,10 @@ from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.batches import (
     Moment,
     batch_order,
+    instant_of,
     moment_reader,
-    plain_time,
     read_number,
     read_time,
-    time_of,
 )
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
@@ -101,8 +100,7 @@ class Period:
         batch_by = check_batch_by(self.model)
         if batch_by is None or moment_reader(self.batch_type) is read_number:
             return read_number(batch)
-        named = batch_moment(batch_by, batch), time_of(batch)
-        return next((plain_time(moment) for moment in named if moment is not None), None)
+        return batch_moment(batch_by, batch) or instant_of(batch)
 
     def has(self, batch: str) -> bool | None:
         """Whether a batch lies in the period; None when its text is no time."""

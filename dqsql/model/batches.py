@@ -117,6 +117,16 @@ def wall_time_of(batch: str) -> dt.datetime | None:
     return None if found is None else found.replace(tzinfo=None)
 
 
+def instant_of(batch: str) -> dt.datetime | None:
+    """The moment in the name of a batch, in UTC without a time zone; None for other names."""
+    found = time_of(batch)
+    try:
+        return None if found is None else plain_time(found)
+    except OverflowError:
+        # Beyond the years of the calendar, in UTC.
+        return None
+
+
 def read_number(text: str) -> Decimal | None:
     """A finite number."""
     try:
@@ -176,14 +186,14 @@ def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, d
     The length is that of the unit in `date_trunc('hour', ..)`, of a day, week or month where the
     name is one, and else not known.
     """
-    named = time_of(batch)
-    if named is None:
+    start = instant_of(batch)
+    if start is None:
         return None, None
     found = _UNIT.search(batch_by or "")
     unit = (found.group(1) or found.group(2)).lower() if found else None
     if unit is None:
         unit = next((u for u, name in _UNIT_OF_NAME.items() if name.fullmatch(batch)), None)
-    start = plain_time(named).replace(tzinfo=dt.UTC)
+    start = start.replace(tzinfo=dt.UTC)
     try:
         return start, _after(start, unit) if unit in (*UNIT_SECONDS, *_MONTHS) else None
     except (OverflowError, ValueError):
