@@ -21,6 +21,7 @@ from dqsql.model.results import BatchRecord, Result, Status
 from dqsql.model.settings import as_rate, as_text, at_least
 from dqsql.monitors import recompute
 from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
+from dqsql.monitors.demands import missing_status
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.settings import literal_value, read_settings
 
@@ -74,10 +75,13 @@ class CadenceDetector(MonitorByMonitor):
         """The verdict of one monitor on one batch."""
         rules, start = rules_of(monitor), wall_time_of(batch)
         if start is None:
-            # Who declares a rhythm wants to hear of gaps.
-            status = Status.SKIPPED if rules.text is None else Status.ERROR
             text = f"batches are not named by a time: {batch!r}"
-            return result_of(monitor, batch, status, text)
+            if rules.text is None:
+                return result_of(monitor, batch, Status.SKIPPED, text)
+            # Who declares a rhythm wants to hear that gaps are not found.
+            status = missing_status(monitor, self.context.plan.model.config.no_data)
+            hint = "date_format(.., 'yyyy-MM-dd') in batch_by names them so"
+            return result_of(monitor, batch, status, f"{text}; {hint}")
         known = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
         rules = _in_zones(rules, self.context.plan.model)
         rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor))
