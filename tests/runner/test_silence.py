@@ -101,10 +101,10 @@ def test_a_late_batch_is_told_though_nothing_is_new(new_project: NewProject) -> 
 
 
 def test_a_declared_rhythm_of_names_that_are_no_times_is_told(new_project: NewProject) -> None:
-    model = "{{{{ config(batch_by = 'n') }}}}\nselect n from {{{{ source('raw', 't') }}}}\n-- @cadence{}"
+    model = "{{ config(batch_by = 'n') }}\nselect n from {{ source('raw', 't') }}\n-- @cadence"
     data = "select * from values (20240101), (20240103) as t(n)"
-    declared = new_project(model.format("('daily')"), data).run().results
+    declared = new_project(f"{model}('daily')", data).run().results
     assert {r.status for r in declared} == {Status.NO_DATA}
     assert "not named by a time: '20240101'" in declared[0].message
-    learned = new_project(model.format(""), data, name="learned").run().results
+    learned = new_project(model, data, name="learned").run().results
     assert {r.status for r in learned} == {Status.SKIPPED}
