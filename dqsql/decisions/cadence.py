@@ -206,6 +206,12 @@ def _places(times: Sequence[dt.datetime], step: dt.timedelta) -> frozenset[tuple
     return frozenset(regular | unknown)
 
 
+# What makes local times: the zone is the last argument of the first, the target of the second.
+_LOCAL = re.compile(
+    r"from_utc_timestamp\(.*?'([\w/+-]+)'\s*\)"
+    r"|convert_timezone\(\s*(?:'[^']*'\s*,\s*)?'([\w/+-]+)'\s*,",
+    re.IGNORECASE | re.DOTALL,
+)
 _ZONE = re.compile(r"['\"]([A-Z][A-Za-z_]+(?:/[A-Za-z_+-]+\d*)+)['\"]")
 
 
@@ -261,6 +267,15 @@ def shown(moment: dt.datetime, zone: str | None) -> dt.datetime:
 def zones_in(text: str) -> tuple[str, ...]:
     """The time zones that a SQL text names in quotes, such as `'Europe/Berlin'`."""
     return tuple(name for name in dict.fromkeys(_ZONE.findall(text)) if _is_zone(name))
+
+
+def clocks_in(text: str) -> tuple[str, ...]:
+    """The time zones whose local times a SQL text makes of moments.
+
+    >>> clocks_in("from_utc_timestamp(ts, 'Japan')"), clocks_in("to_utc_timestamp(t, 'Japan')")
+    (('Japan',), ())
+    """
+    return zones_in(" ".join(f"'{found[1] or found[2]}'" for found in _LOCAL.finditer(text)))
 
 
 def _is_zone(name: str) -> bool:

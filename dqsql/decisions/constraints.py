@@ -25,7 +25,7 @@ _MAX_SHOWN = 200  # characters
 _UNITS = {"freshness": " hours"}
 # A demand that a metric has a value, or none: nothing that NaN could meet by being large.
 _ONLY_PRESENCE = re.compile(r"\bis(?: not)? null$", re.IGNORECASE)
-_LITERAL = re.compile(r"'[^']*'|`[^`]*`")
+_LITERAL = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
 _COMPARES = re.compile(r"[<>=]|\bbetween\b", re.IGNORECASE)
 LEFT_TO_DBT = "left to dbt: "
 # The verdict where there was nothing to measure.

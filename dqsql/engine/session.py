@@ -177,8 +177,11 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
 def _apply(spark: SparkSession, settings: Mapping[str, str], user: object) -> tuple[str, list[str]]:
     """The session's mark, and which of the settings are `user`'s to give back."""
     session, used = spark.conf.get(_MARK, None) or "", []
-    for key, value in settings.items():
-        before = spark.conf.get(key, None)
+    for key, wanted in settings.items():
+        before, value = spark.conf.get(key, None), wanted
+        if key == _EXCLUDED_RULES and before:
+            # What the session itself excludes stays so.
+            value = before if _FAULTY_RULE in before else f"{before},{wanted}"
         is_so = before == value or (before is None and _DEFAULTS.get(key) == value)
         if is_so and (session, key) not in _USES:
             continue

@@ -28,7 +28,9 @@ from dqsql.model.settings import SettingProblem
 
 _START = re.compile(r"(?<!\S)@(?=[^\W\d])")
 # Looks like an annotation, but is none: better refused than silently ignored.
-_MALFORMED_START = re.compile(r"""(?<!\S)@(?=[@(`]|[-+!'".\d][^\n]*[<>=])""")
+_MALFORMED_START = re.compile(
+    r"""(?<!\S)@(?=[@(`]|!\(|(?:[-+]?[.\d]+|'[^'\n]*'|"[^"\n]*")\s*[<>=])"""
+)
 # `not_null.`, or `not_null. Prose`: in SQL no space follows the dot of a name.
 _NAME_AND_PERIOD = re.compile(r"\s*[^\W\d]\w*(?=\.(?:\s|$))")
 _CALL_AND_PERIOD = re.compile(r"\)(?=\.(?:\s|$))")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -107,13 +108,14 @@ def with_calls(
 
     `relations` are the calls by their rendered texts.
     """
-
-    def written(expression: str) -> str:
-        for text, call in relations.items():
-            expression = expression.replace(text, call)
-        return expression
-
-    return tuple(replace(a, expression=written(a.expression)) for a in annotations)
+    if not relations:
+        return tuple(annotations)
+    longest_first = sorted(map(re.escape, relations), key=len, reverse=True)
+    rendered = re.compile(rf"(?<![\w.`])(?:{'|'.join(longest_first)})(?![\w.`])")
+    return tuple(
+        replace(a, expression=rendered.sub(lambda found: relations[found[0]], a.expression))
+        for a in annotations
+    )
 
 
 def relation_call(function: str, *names: str) -> str:

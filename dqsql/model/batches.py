@@ -88,12 +88,13 @@ def time_of(batch: str) -> dt.datetime | None:
     >>> str(time_of("2024-Q2"))
     '2024-04-01 00:00:00'
     """
-    if quarter := _UNIT_OF_NAME["quarter"].fullmatch(batch):
-        return dt.datetime(int(quarter[1]), 3 * int(quarter[2]) - 2, 1)
     # Python also takes 20240131 for a date; such a name is a number here.
     if "-" not in batch:
         return None
+    quarter = _UNIT_OF_NAME["quarter"].fullmatch(batch)
     try:
+        if quarter:
+            return dt.datetime(int(quarter[1]), 3 * int(quarter[2]) - 2, 1)
         return dt.datetime.fromisoformat(f"{batch}-01" if _is_month(batch) else batch)
     except ValueError:
         return None
@@ -186,8 +187,8 @@ def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, d
     The length is that of the unit in `date_trunc('hour', ..)`, of a day, week or month where the
     name is one, and else not known.
     """
-    start = instant_of(batch)
-    if start is None:
+    named, start = time_of(batch), instant_of(batch)
+    if named is None or start is None:
         return None, None
     found = _UNIT.search(batch_by or "")
     unit = (found.group(1) or found.group(2)).lower() if found else None
@@ -195,7 +196,8 @@ def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, d
         unit = next((u for u, name in _UNIT_OF_NAME.items() if name.fullmatch(batch)), None)
     start = start.replace(tzinfo=dt.UTC)
     try:
-        return start, _after(start, unit) if unit in (*UNIT_SECONDS, *_MONTHS) else None
+        end = _after(named, unit) if unit in (*UNIT_SECONDS, *_MONTHS) else None
+        return start, end and plain_time(end).replace(tzinfo=dt.UTC)
     except (OverflowError, ValueError):
         # The last year that a calendar has.
         return start, None

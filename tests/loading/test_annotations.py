@@ -112,6 +112,7 @@ def test_settings() -> None:
         ("@5 = row_count", "starts with @ and a name", "@5"),
         ("@'b' = min(k)", "starts with @ and a name", "@'b'"),
         ("@-1 < min(x)", "starts with @ and a name", "@-1"),
+        ("@!(row_count = 5)", "starts with @ and a name", "@!"),
     ],
 )
 def test_problems(comment: str, message: str, text_at: str) -> None:
@@ -242,3 +243,10 @@ def test_prose_with_an_at(comment: str, prose: list[str]) -> None:
     left = [f for f in parse_comment(comment, KNOWN, KNOWN) if f.offset in offsets]
     assert left == []
     assert list(parse_comment(f"see (@unique): {' '.join(prose)}", KNOWN, KNOWN)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["bought @1.5, total = 3", "from @5% => ok", "@2x <- that", "@ 5 > 4"]
+)
+def test_an_at_before_a_number_may_be_prose(text: str) -> None:
+    assert list(parse_comment(text)) == []

@@ -476,6 +476,22 @@ def test_relations_of_annotations_keep_the_names_that_people_wrote(write: Write)
     ]
 
 
+def test_a_relation_whose_name_ends_like_another(write: Write) -> None:
+    tables = (
+        "{name: a, schema: db, tables: [{name: t}]}, {name: b, schema: cat.db, tables: [{name: t}]}"
+    )
+    checks = "@references({{ source('b', 't') }}, k) @references({{ source('a', 't') }}, k)"
+    files = {
+        "checks/s.yml": f"sources: [{tables}]",
+        "checks/a.sql": f"select k -- {checks}\nfrom x",
+    }
+    (model,) = load_project(write(files)).models
+    assert [a.expression for a in model.annotations] == [
+        "references(source('b', 't'), k)",
+        "references(source('a', 't'), k)",
+    ]
+
+
 def test_a_circle_breaks_the_models_in_it_only(write: Write) -> None:
     files = {
         "checks/a.sql": "select x -- @not_null\nfrom {{ ref('b') }}",

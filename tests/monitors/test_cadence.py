@@ -43,10 +43,19 @@ def test_batches_named_by_a_local_clock_are_late_by_it() -> None:
     # A zone that only another column has says nothing of the clock of the batches.
     other = replace(model, sql=f"select ts as h, {local} as l from t")
     assert _in_zones(rules, other).clock is None
+    utc = replace(model, sql="select to_utc_timestamp(ts, 'America/New_York') as h from t")
+    assert _in_zones(rules, utc).clock is None
+    target = replace(model, sql="select convert_timezone('UTC', 'Asia/Tokyo', ts) as h from t")
+    assert _in_zones(rules, target).clock == "Asia/Tokyo"
+    source = replace(model, sql="select convert_timezone('Asia/Tokyo', 'UTC', ts) as h from t")
+    assert _in_zones(rules, source).clock in (None, "UTC")
     plain = replace(model, sql="select ts from t", config=ModelConfig(batch_by=local))
     assert _in_zones(rules, plain).clock == "America/New_York"
 
 
 def test_quarters_have_a_time() -> None:
     assert wall_time_of("2024-Q4") == dt.datetime(2024, 10, 1)
+    assert wall_time_of("0000-Q1") is None
+    offset = batch_times("2024-04-01T00:00:00+02:00", "date_trunc('month', ts)")
+    assert [str(t) for t in offset] == ["2024-03-31 22:00:00+00:00", "2024-04-30 22:00:00+00:00"]
     assert batch_times("2024-Q4", "q")[1] == dt.datetime(2025, 1, 1, tzinfo=dt.UTC)

@@ -9,7 +9,7 @@ import datetime as dt
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -349,7 +349,7 @@ def checksum_of(text: str) -> str:
     return hashlib.sha256(text.strip().encode()).hexdigest()
 
 
-def staleness(manifest: Manifest, root: Path, node_paths: Sequence[str]) -> str | None:
+def staleness(manifest: Manifest, root: Path, node_paths: Mapping[str, str]) -> str | None:
     """A sentence about files that changed since dbt wrote the manifest, or None."""
     changes = [*_changed_models(manifest, root), *_new_nodes(manifest, root, node_paths)]
     changes += _changed_properties(manifest, root)
@@ -387,11 +387,12 @@ def _is_as(file: Path, checksum: str) -> bool:
     return checksum in (*map(checksum_of, known), hashlib.sha256(content).hexdigest())
 
 
-def _new_nodes(manifest: Manifest, root: Path, node_paths: Collection[str]) -> Iterator[str]:
-    for folder in node_paths:
+def _new_nodes(manifest: Manifest, root: Path, node_paths: Mapping[str, str]) -> Iterator[str]:
+    for folder, kind in node_paths.items():
         for file in sorted((root / folder).rglob("*.sql")):
             path = file.relative_to(root).as_posix()
-            if path not in manifest.paths and _NO_NODES.isdisjoint(file.parts):
+            first = file.relative_to(root / folder).parts[0]
+            if path not in manifest.paths and (kind != "test" or first not in _NO_NODES):
                 yield f"{path} is new"
 
 

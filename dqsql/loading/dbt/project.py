@@ -51,6 +51,7 @@ _SHOWN = 10
 class DbtConfig:
     """What dqsql needs of `dbt_project.yml`. `own` are the settings under `vars: dqsql:`.
 
+    `node_paths` are the folders of models, snapshots and tests, with what is in them.
     Since dbt 1.12 variables may stand in `vars.yml` instead.
     """
 
@@ -59,7 +60,7 @@ class DbtConfig:
     own: ProjectConfig
     profile: str | None
     target_path: str
-    node_paths: tuple[str, ...]
+    node_paths: Mapping[str, str]
     packages_dir: str
 
 
@@ -103,11 +104,11 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
         own=_own_settings(holder, name, merged),
         profile=rendered("profile", as_text),
         target_path=target_path,
-        node_paths=tuple(
-            path
-            for key in ("model", "snapshot", "test")
-            for path in rendered(f"{key}_paths", as_names) or (f"{key}s",)
-        ),
+        node_paths={
+            path: kind
+            for kind in ("model", "snapshot", "test")
+            for path in rendered(f"{kind}_paths", as_names) or (f"{kind}s",)
+        },
         packages_dir=rendered("packages_install_path", as_text) or "dbt_packages",
     )
 

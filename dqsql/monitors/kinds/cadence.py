@@ -267,7 +267,7 @@ def _in_zones(rules: _Rules, model: CheckModel) -> _Rules:
         str(model.config.batch_by),
         *(to_sql(a.this) for a in made if a.alias.lower() in named),
     ]
-    clock = cadence.zones_in("\n".join(texts)) if zones else ()
+    clock = cadence.clocks_in("\n".join(texts)) if zones else ()
     return replace(rules, zones=zones, clock=clock[0] if len(clock) == 1 else None)
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import dqsql
 from dqsql.engine.failures import SPARK_FAILURES
 from dqsql.engine.preparation import _comparable
-from dqsql.engine.session import configured
+from dqsql.engine.session import configured, runtime_conf
 from dqsql.errors import CompileError, IncomparableError
+from dqsql.model.project import Target
 from dqsql.model.results import Status
 
 from .conftest import Project, Table, statuses, verdicts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FLIGHTS = """
 select * from values
@@ -31,6 +36,21 @@ AIRPORTS = "select * from values ('ABQ', 1L), ('ABQ', 1L), ('BOS', 2L), (null, n
 def tables(table: Table) -> None:
     table("flights_t", FLIGHTS)
     table("airports_t", AIRPORTS)
+
+
+def test_rules_that_a_session_excludes_stay_excluded(spark: SparkSession) -> None:
+    key, ours = "spark.sql.optimizer.excludedRules", runtime_conf(Target("t", "p"))
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, "a.Rule")
+    try:
+        with configured(spark, ours), configured(spark, ours):
+            assert spark.conf.get(key) == f"a.Rule,{ours[key]}"
+        assert spark.conf.get(key) == "a.Rule"
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
 
 
 def test_orphans_in_a_union(project: Project) -> None:
