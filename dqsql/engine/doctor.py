@@ -37,6 +37,7 @@ from dqsql.model.tables import (
     REVIEWS,
     RUNS,
     failures_table_name,
+    frequency_table_name,
     state_table_name,
 )
 from dqsql.model.wording import plural
@@ -118,6 +119,8 @@ class Doctor:
             ledgers = self._ledgers()
             found += self._gone(names, ledgers, broken)
             found += self._batches(ledgers, broken)
+            if self.repair:
+                self._reopen_uncounted({a.table for a in found if not a.harmless})
         if self.repair and any(a.mended for a in found):
             self._note_repair(ledgers)
         return Examination(store.location, len(names), tuple(found))
@@ -240,6 +243,13 @@ class Doctor:
         if again and self.repair:
             marked = {b: r.reopened if b in again else r for b, r in ledger.items()}
             self.upkeep.store.replace_partition(BATCHES, ledger_rows(marked))
+
+    def _reopen_uncounted(self, damaged: Collection[str]) -> None:
+        """Have models checked again that lost counts of values; of which batches, none tells."""
+        for model, ledger in self._ledgers().items():
+            if frequency_table_name(model) in damaged:
+                rows = ledger_rows({b: r.reopened for b, r in ledger.items()})
+                self.upkeep.store.replace_partition(BATCHES, rows)
 
     def _orphans(
         self, name: str, counts: Mapping[tuple[str, str], int], ledgers: Ledgers

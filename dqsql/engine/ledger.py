@@ -30,6 +30,7 @@ from dqsql.model.tables import (
     MODELS,
     RESULTS,
     RUNS,
+    frequency_table_name,
     state_table_name,
 )
 from dqsql.model.wording import first_of, plural
@@ -347,6 +348,6 @@ def _version_of_runs(versions: str) -> int:
 def versions_after(store: Store, models: Iterable[str]) -> dict[str, int]:
     """The versions of all tables when a run ends, for the row that it adds to dq_runs."""
     names = [table.name for table in ALL_TABLES]
-    names += [state_table_name(model) for model in models]
+    names += [name(m) for m in models for name in (state_table_name, frequency_table_name)]
     found = store.versions(names)
     return {**found, RUNS.name: found.get(RUNS.name, -1) + 1} if found else {}
