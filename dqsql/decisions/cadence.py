@@ -272,8 +272,8 @@ def zones_in(text: str) -> tuple[str, ...]:
 def clocks_in(text: str) -> tuple[str, ...]:
     """The time zones whose local times a SQL text makes of moments.
 
-    >>> clocks_in("from_utc_timestamp(ts, 'Japan')"), clocks_in("to_utc_timestamp(t, 'Japan')")
-    (('Japan',), ())
+    >>> clocks_in("from_utc_timestamp(ts, 'Asia/Tokyo')"), clocks_in("to_utc(t, 'Asia/Tokyo')")
+    (('Asia/Tokyo',), ())
     """
     return zones_in(" ".join(f"'{found[1] or found[2]}'" for found in _LOCAL.finditer(text)))
 
