@@ -30,6 +30,7 @@ from dqsql.model.tables import (
     ALL_TABLES,
     BATCHES,
     FAILURES,
+    FINDINGS,
     METRICS,
     MODEL_RUNS,
     RESULT_HISTORY,
@@ -192,6 +193,8 @@ class Doctor:
             remedy = "batches that lack rows are checked again"
             if name == REVIEWS.name:
                 remedy = "reviews that are lost must be given again"
+            elif name == FINDINGS.name:
+                remedy = "runs open findings again; those that were open, and their mutes, are lost"
             elif name in known and name not in (METRICS.name, RESULTS.name):
                 remedy = "runs fill it again"
             yield Ailment(name, what, remedy, mended=self.repair)
@@ -326,8 +329,16 @@ def cleaned(upkeep: Upkeep, before: dt.datetime) -> Iterator[Cleaned]:
     _vouch_for_less(upkeep, before, waiting)
     for name in upkeep.tables(ledgers):
         kept = waiting if name == RESULTS.name else None
-        rows = upkeep.delete_before(name, columns[name], before, kept) if name in columns else 0
+        moment = _before_the_newest_run(upkeep, before) if name == RUNS.name else before
+        rows = upkeep.delete_before(name, columns[name], moment, kept) if name in columns else 0
         yield Cleaned(name, rows, upkeep.compact(name))
+
+
+def _before_the_newest_run(upkeep: Upkeep, before: dt.datetime) -> dt.datetime:
+    """The moment, or the start of the newest run: it says which versions the tables have."""
+    rows = upkeep.store.select(RUNS, ("started_at",))
+    starts = [s if s.tzinfo else s.replace(tzinfo=dt.UTC) for r in rows if (s := r["started_at"])]
+    return min(before, max(starts, default=before))
 
 
 def _vouch_for_less(

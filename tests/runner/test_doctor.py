@@ -207,6 +207,19 @@ def test_old_verdicts_go_and_metrics_stay(make_project: Callable[..., Path]) -> 
     assert all(c.rows == 0 for c in clean_tables(tables.root, older_than="400d"))
 
 
+def test_the_newest_run_stays_which_says_what_the_tables_held(
+    make_project: Callable[..., Path],
+) -> None:
+    tables = StoredRuns(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
+    tables.run(DAYS[0], at=OLD)
+    tables.run(DAYS[1], at=OLD + dt.timedelta(days=1))
+    done = {c.table: c.rows for c in clean_tables(tables.root, older_than="400d")}
+    assert (done["dq_runs"], len(table_rows(tables.folder, "dq_runs"))) == (1, 1)
+    shutil.rmtree(tables.folder / "dq_metrics")
+    said = tables.refused()
+    assert said is not None and "dq_metrics" in said
+
+
 def test_the_verdicts_on_batches_that_wait_for_a_review_stay(
     make_project: Callable[..., Path],
 ) -> None:
