@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from dqsql.model.batches import UNIT_SECONDS
+from dqsql.model.batches import UNIT_SECONDS, in_zone
 from dqsql.model.wording import first_of
 
 _MIN_HISTORY = 7
@@ -260,8 +260,8 @@ def shown(moment: dt.datetime, zone: str | None) -> dt.datetime:
     >>> str(shown(dt.datetime(2024, 7, 1, 12), "America/New_York"))
     '2024-07-01 08:00:00'
     """
-    known = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
-    return known.astimezone(dt.UTC if zone is None else ZoneInfo(zone)).replace(tzinfo=None)
+    clock = dt.UTC if zone is None else ZoneInfo(zone)
+    return in_zone(moment).astimezone(clock).replace(tzinfo=None)
 
 
 def zones_in(text: str) -> tuple[str, ...]:

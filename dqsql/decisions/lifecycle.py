@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from dqsql.model.batches import batch_order
+from dqsql.model.batches import batch_order, in_zone
 from dqsql.model.results import (
     ACKNOWLEDGED,
     MUTED,
@@ -346,23 +346,19 @@ def heeded(row: Mapping[str, Any], now: dt.datetime) -> Row:
 def is_muted(row: Mapping[str, Any], now: dt.datetime) -> bool:
     """Whether nobody is to be told of the finding yet."""
     until = row["muted_until"]
-    return until is not None and _utc(until) > now
+    return until is not None and in_zone(until) > now
 
 
 def ended_muted(row: Mapping[str, Any]) -> bool:
     """Whether a finding was resolved before the day until which nobody wanted to be told of it."""
     until, ended = row["muted_until"], row["resolved_at"]
-    return until is not None and ended is not None and _utc(ended) < _utc(until)
+    return until is not None and ended is not None and in_zone(ended) < in_zone(until)
 
 
 def was_muted_since(row: Mapping[str, Any]) -> bool:
     """Whether a finding was told, then muted: who waited for the day is told again."""
     until, told = row["muted_until"], row["notified_at"]
-    return until is not None and told is not None and _utc(told) < _utc(until)
-
-
-def _utc(moment: dt.datetime) -> dt.datetime:
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+    return until is not None and told is not None and in_zone(told) < in_zone(until)
 
 
 def batch_statuses(

@@ -62,10 +62,10 @@ def seasons_at(times: strategies.TimeArray, series: int) -> dict[str, IntArray]:
 
 
 def batches_a_day(series: strategies.Series) -> int:
-    """How many batches a day has, by the median distance between them; 1 for fewer as well."""
+    """How many batches fit a day, by the median distance between them; 1 for fewer as well."""
     if series.times is None or series.times.size < 2:
         return 1
-    return max(1, round(_DAY / max(float(_apart(series.times[None])[0]), 1.0)))
+    return max(1, int(_DAY / max(float(_apart(series.times[None])[0]), 1.0)))
 
 
 def _slots(times: strategies.TimeArray) -> dict[str, IntArray]:

@@ -137,11 +137,18 @@ def _bound(text: str | None, what: str, model: CheckModel, batch_type: str) -> M
     reader = moment_reader(batch_type)
     moment = reader(text) if reader is not None else None
     if moment is None:
-        message = f"{what} {text} does not fit {model.name}, whose batches are of type {batch_type}"
-        if what == "begin":
-            raise ConfigError(message, span=Span(model.path), hint=_HINT)
-        raise UsageError(message, hint="name batches with --batch, or leave the model out")
+        raise _unfit(model, what, f"{what} {text}", f"of type {batch_type}", _HINT)
     return moment
+
+
+def _unfit(
+    model: CheckModel, what: str, bound: str, batches: str, hint: str
+) -> ConfigError | UsageError:
+    """The error where batches cannot be compared with a bound; `hint` is about `begin`."""
+    message = f"{bound} does not fit {model.name}, whose batches are {batches}"
+    if what == "begin":
+        return ConfigError(message, span=Span(model.path), hint=hint)
+    return UsageError(message, hint="name batches with --batch, or leave the model out")
 
 
 def batch_of_run(started: dt.datetime, ledger: Mapping[str, BatchRecord]) -> str:
@@ -215,7 +222,9 @@ def choose_batches(
         inside = {b: period.has(b) for b in present}
         unread = [b for b in present if inside[b] is None]
         if unread and len(unread) == len(present):
-            raise _unfit(request, period, unread[0])
+            what = _START if request.start else _END if request.end else "begin"
+            hint = "leave begin out, or name batches by times"
+            raise _unfit(period.model, what, what, f"called {unread[0]!r}", hint)
         notes = _unreadable_note(unread, period)
         present = [b for b in present if inside[b]]
     if not found and not request.start and not request.end:
@@ -240,16 +249,6 @@ def choose_batches(
     newest_one = max(present, key=batch_order, default=None)
     owing = tuple(reversed(owed))
     return replace(choice, batches=chosen, notes=notes, newest=newest_one, owed=owing)
-
-
-def _unfit(request: BatchRequest, period: Period, batch: str) -> ConfigError | UsageError:
-    """The error where no batch of a model can be compared with the bounds of a period."""
-    what = _START if request.start else _END if request.end else "begin"
-    message = f"{what} does not fit {period.model.name}, whose batches are called {batch!r}"
-    if what == "begin":
-        hint = "leave begin out, or name batches by times"
-        return ConfigError(message, span=Span(period.model.path), hint=hint)
-    return UsageError(message, hint="name batches with --batch, or leave the model out")
 
 
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from dqsql.engine.ledger import (
 )
 from dqsql.engine.upkeep import Upkeep
 from dqsql.errors import UsageError
+from dqsql.model.batches import in_zone
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.tables import (
     ALL_TABLES,
@@ -244,15 +245,18 @@ class Doctor:
                     mended=self.repair,
                 )
         if again and self.repair:
-            marked = {b: r.reopened if b in again else r for b, r in ledger.items()}
-            self.upkeep.store.replace_partition(BATCHES, ledger_rows(marked))
+            self._reopen(ledger, again)
+
+    def _reopen(self, ledger: Mapping[str, BatchRecord], again: Collection[str]) -> None:
+        """Have batches of a model checked again."""
+        marked = {b: r.reopened if b in again else r for b, r in ledger.items()}
+        self.upkeep.store.replace_partition(BATCHES, ledger_rows(marked))
 
     def _reopen_uncounted(self, damaged: Collection[str]) -> None:
         """Have models checked again that lost counts of values; of which batches, none tells."""
         for model, ledger in self._ledgers().items():
             if frequency_table_name(model) in damaged:
-                rows = ledger_rows({b: r.reopened for b, r in ledger.items()})
-                self.upkeep.store.replace_partition(BATCHES, rows)
+                self._reopen(ledger, ledger)
 
     def _orphans(
         self, name: str, counts: Mapping[tuple[str, str], int], ledgers: Ledgers
@@ -337,7 +341,7 @@ def cleaned(upkeep: Upkeep, before: dt.datetime) -> Iterator[Cleaned]:
 def _before_the_newest_run(upkeep: Upkeep, before: dt.datetime) -> dt.datetime:
     """The moment, or the start of the newest run: it says which versions the tables have."""
     rows = upkeep.store.select(RUNS, ("started_at",))
-    starts = [s if s.tzinfo else s.replace(tzinfo=dt.UTC) for r in rows if (s := r["started_at"])]
+    starts = (in_zone(r["started_at"]) for r in rows if r["started_at"] is not None)
     return min(before, max(starts, default=before))
 
 

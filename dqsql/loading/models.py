@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -181,19 +181,18 @@ def load_model(
     return _model(recorder, rendering, config, bound)
 
 
-def unreadable(model: CheckModel) -> CheckModel:
-    """A model that nothing can read, as it is selected and told."""
-    return replace(model, sql="", projections=(), annotations=(), depends_on=())
+def unreadable(
+    name: str, path: str, config: ModelConfig, depends_on: Iterable[str] = ()
+) -> CheckModel:
+    """What is known of a model that nothing can read, by which it may be selected."""
+    # Nothing of it is watched, whatever the project watches.
+    plain = ModelConfig(tags=config.tags, enabled=config.enabled, extra={"monitors": False})
+    return CheckModel(name, path, "", "", plain, (), (), (), depends_on=tuple(depends_on))
 
 
 def _unread(recorder: _Recorder, project: ProjectConfig) -> CheckModel:
-    """What is known of a model that could not be read, by which it may be selected."""
     config, file = _model_config(recorder, project), recorder.file
-    # Nothing of it is watched, whatever the project watches.
-    plain = ModelConfig(tags=config.tags, enabled=config.enabled, extra={"monitors": False})
-    return CheckModel(
-        file.name, file.path, "", "", plain, (), (), (), depends_on=tuple(recorder.depends_on)
-    )
+    return unreadable(file.name, file.path, config, recorder.depends_on)
 
 
 def known_names(library: MacroLibrary) -> frozenset[str]:

@@ -238,7 +238,7 @@ def _load_models(
     while (circle := circle_of(loaded)) is not None:
         error, names = circle
         broken |= {name: (*broken.get(name, ()), error) for name in names}
-        loaded = [unreadable(m) if m.name in names else m for m in loaded]
+        loaded = [unreadable(m.name, m.path, m.config) if m.name in names else m for m in loaded]
     return tuple(loaded), broken
 
 

@@ -78,6 +78,11 @@ def plain_time(moment: dt.datetime) -> dt.datetime:
     return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
 
 
+def in_zone(moment: dt.datetime) -> dt.datetime:
+    """A moment with its time zone, which is UTC where it has none, as in tables and names."""
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+
+
 def time_of(batch: str) -> dt.datetime | None:
     """The time in the name of a batch, as it is written there; None for other names.
 

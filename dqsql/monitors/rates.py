@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from dqsql.compiler.adoption import is_checked
 from dqsql.compiler.plan import compile_model
 from dqsql.errors import ConfigError, DecisionError
 from dqsql.loading.config import place_of
-from dqsql.model.batches import batch_order, time_of
+from dqsql.model.batches import batch_order, in_zone, time_of
 from dqsql.model.monitors import DEFAULT_RATES, Rates, monitor_specs
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
@@ -145,7 +144,4 @@ def _all_plans(project: Project, plans: Iterable[Plan]) -> Sequence[Plan]:
 def _day(batch: str) -> float | None:
     """The time in the name of a batch, in days; None where there is none."""
     found = time_of(batch)
-    if found is None:
-        return None
-    aware = found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found
-    return aware.timestamp() / _DAY
+    return None if found is None else in_zone(found).timestamp() / _DAY

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dqsql.model.batches import batch_times, wall_time_of
 from dqsql.model.project import CheckModel, ModelConfig
-from dqsql.monitors.kinds.cadence import _decided, _in_zones, _Rules
+from dqsql.monitors.kinds.cadence import _decided, _Rules, _zones_of
 
 DAY = dt.timedelta(days=1)
 
@@ -29,8 +29,8 @@ def test_batches_named_by_a_local_clock_are_late_by_it() -> None:
     model = CheckModel(
         "m", "m.sql", "", f"select {local} as h from t", ModelConfig(batch_by="h"), (), (), (), ()
     )
-    rules = _in_zones(_Rules("hourly", 0.003, 7, None), model)
-    assert (rules.zones, rules.clock) == (("America/New_York",), "America/New_York")
+    assert _zones_of(model) == (("America/New_York",), "America/New_York")
+    rules = _Rules("hourly", 0.003, 7, None, *_zones_of(model))
     past = [dt.datetime(2024, 1, 5) + i * hour for i in range(24)]
     newest = past[-1] + hour
 
@@ -42,15 +42,15 @@ def test_batches_named_by_a_local_clock_are_late_by_it() -> None:
     assert "due by 2024-01-06 03:00 America/New_York" in told(4)
     # A zone that only another column has says nothing of the clock of the batches.
     other = replace(model, sql=f"select ts as h, {local} as l from t")
-    assert _in_zones(rules, other).clock is None
+    assert _zones_of(other)[1] is None
     utc = replace(model, sql="select to_utc_timestamp(ts, 'America/New_York') as h from t")
-    assert _in_zones(rules, utc).clock is None
+    assert _zones_of(utc)[1] is None
     target = replace(model, sql="select convert_timezone('UTC', 'Asia/Tokyo', ts) as h from t")
-    assert _in_zones(rules, target).clock == "Asia/Tokyo"
+    assert _zones_of(target)[1] == "Asia/Tokyo"
     source = replace(model, sql="select convert_timezone('Asia/Tokyo', 'UTC', ts) as h from t")
-    assert _in_zones(rules, source).clock in (None, "UTC")
+    assert _zones_of(source)[1] in (None, "UTC")
     plain = replace(model, sql="select ts from t", config=ModelConfig(batch_by=local))
-    assert _in_zones(rules, plain).clock == "America/New_York"
+    assert _zones_of(plain)[1] == "America/New_York"
 
 
 def test_quarters_have_a_time() -> None:

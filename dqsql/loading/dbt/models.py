@@ -62,7 +62,6 @@ class DbtModels:
     """Loads the nodes of one manifest.
 
     `names` are the check models' names by unique id, `ids` what `depends_on` calls every node.
-    `relations` are calls of `ref` and `source` in texts, by what they render to.
     Problems are appended to `errors`, rules of freshness that only dbt can judge to `left`, places
     of comments with an @ that are read as prose to `prose`.
     """
@@ -79,7 +78,6 @@ class DbtModels:
     errors: list[DqsqlError] = field(default_factory=list)
     left: list[LeftTest] = field(default_factory=list)
     prose: list[str] = field(default_factory=list)
-    relations: dict[str, str] = field(default_factory=dict)
 
     def load(self, node: Node) -> CheckModel:
         """The check model of a node; without annotations where it has none."""
@@ -150,15 +148,23 @@ class DbtModels:
             return (), ()
         if not self._is_annotated(node, raw, path):
             return (), ()
+        relations: dict[str, str] = {}
+
+        def rendered(function: str, *names: str) -> str:
+            """What a `ref` or `source` in the text renders to; nothing runs it."""
+            view = "`" + "__".join((function, *(str(n).replace("`", "") for n in names))) + "`"
+            relations[view] = relation_call(function, *map(str, names))
+            return view
+
         try:
-            rendering = render_dbt_model(raw, path, self.library, self._relation_of)
+            rendering = render_dbt_model(raw, path, self.library, rendered)
         except DqsqlError as error:
             self.errors.append(error)
             return (), ()
         bound = bind_model(rendering, path, self.known_names, self.errors, DbtBinder, self._words)
         if bound is None:
             return (), ()
-        return bound.projections, with_calls(bound.annotations, self.relations)
+        return bound.projections, with_calls(bound.annotations, relations)
 
     @cached_property
     def _words(self) -> frozenset[str]:
@@ -181,12 +187,6 @@ class DbtModels:
             if node.package == self.manifest.project:
                 self.prose.append(f"{path}:{before.count(chr(10)) + 1}: {word}")
         return len(offsets) == len(marked(text))
-
-    def _relation_of(self, function: str, *names: str) -> str:
-        """What a `ref` or `source` in a model's text renders to; nothing runs it."""
-        view = "`" + "__".join((function, *(str(n).replace("`", "") for n in names))) + "`"
-        self.relations[view] = relation_call(function, *map(str, names))
-        return view
 
     def _from_meta(self, node: Node) -> tuple[Annotation, ...]:
         """Annotations under `config.meta.dqsql` of the node and of its columns."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.json_text import Shape, read_json
-from dqsql.model.batches import read_time
+from dqsql.model.batches import in_zone, read_time
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
 
@@ -101,6 +101,4 @@ def reopen_rebuilt(
 
 
 def _checked_after(started: dt.datetime | None, built: dt.datetime) -> bool:
-    if started is None:
-        return False
-    return (started if started.tzinfo else started.replace(tzinfo=dt.UTC)) > built
+    return started is not None and in_zone(started) > built

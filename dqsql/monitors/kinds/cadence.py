@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -71,6 +72,10 @@ class CadenceDetector(MonitorByMonitor):
 
     kind: ClassVar[str] = _NAME
 
+    @cached_property
+    def _zones(self) -> tuple[tuple[str, ...], str | None]:
+        return _zones_of(self.context.plan.model)
+
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
         rules, start = rules_of(monitor), wall_time_of(batch)
@@ -83,8 +88,9 @@ class CadenceDetector(MonitorByMonitor):
             hint = "date_format(.., 'yyyy-MM-dd') in batch_by names them so"
             return result_of(monitor, batch, status, f"{text}; {hint}")
         known = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
-        rules = _in_zones(rules, self.context.plan.model)
-        rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor))
+        zones, clock = self._zones
+        fpr = rules.fpr or self.context.fpr(monitor)
+        rules = replace(rules, fpr=fpr, zones=zones, clock=clock)
         known = known[-_window(rules.fpr) :]
         past, delays = _times(known), None
         if not self.context.history.known or batch == self.context.history.known[-1]:
@@ -257,18 +263,17 @@ def rules_of(monitor: Monitor) -> _Rules:
     return _Rules(text, given.get("fpr"), given.get("min_history", 7), grace)
 
 
-def _in_zones(rules: _Rules, model: CheckModel) -> _Rules:
-    """The rules with the zones that a model names: at all, and in what names its batches."""
-    zones = cadence.zones_in(f"{model.sql}\n{model.config.batch_by}")
+def _zones_of(model: CheckModel) -> tuple[tuple[str, ...], str | None]:
+    """The zones that a model names, and the one whose times name its batches, if it is one."""
+    batch_by = str(model.config.batch_by)
+    zones = cadence.zones_in(f"{model.sql}\n{batch_by}")
     query = parse_statement(model.sql) if zones else None
-    named = {name.lower() for name in batch_columns(model)} if zones else set()
-    made = query.find_all(exp.Alias) if query is not None else ()
-    texts = [
-        str(model.config.batch_by),
-        *(to_sql(a.this) for a in made if a.alias.lower() in named),
-    ]
-    clock = cadence.clocks_in("\n".join(texts)) if zones else ()
-    return replace(rules, zones=zones, clock=clock[0] if len(clock) == 1 else None)
+    if query is None:
+        return zones, None
+    named = {name.lower() for name in batch_columns(model)}
+    made = (to_sql(a.this) for a in query.find_all(exp.Alias) if a.alias.lower() in named)
+    clocks = cadence.clocks_in("\n".join((batch_by, *made)))
+    return zones, clocks[0] if len(clocks) == 1 else None
 
 
 def _window(fpr: float | None) -> int:
@@ -309,8 +314,9 @@ def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> 
     if len(times) < len(ledger):
         return False
     try:
-        every = [_in_zones(rules_of(m), plan.model) for m in KIND.of(plan)]
-        found = [_next(rules, times[-_WINDOW:], ledger, now) for rules in every]
+        every = [rules_of(m) for m in KIND.of(plan)]
+        clock = _zones_of(plan.model)[1] if every else None
+        found = [_next(replace(r, clock=clock), times[-_WINDOW:], ledger, now) for r in every]
     except AnnotationError:
         # Told where the model is checked.
         return False
