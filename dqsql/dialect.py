@@ -14,18 +14,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import metadata
 from itertools import count, pairwise
 
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.parser import Parser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dqsql.errors import DqsqlError, Span, SqlSyntaxError, UnsupportedExpressionError
-from dqsql.spark_grammar import OpaqueSpark, usable
+from dqsql.spark_grammar import OpaqueSpark, OpaqueSpark41, usable
 
 _DIALECT = usable(OpaqueSpark())
+_WRITERS: dict[bool, Spark] = {True: _DIALECT, False: usable(OpaqueSpark41())}
 _CONTENT = frozenset(
     {
         TokenType.VAR,
@@ -279,12 +282,39 @@ def _keep_unit(node: exp.Anonymous) -> None:
         node.set("expressions", [exp.Var(this=unit.name), *node.expressions[1:]])
 
 
+def _writer_for(version: str) -> Spark:
+    first, second = (int(number) for number in re.findall(r"\d+", version)[:2])
+    return _WRITERS[(first, second) >= (4, 2)]
+
+
+def _installed() -> Spark:
+    try:
+        return _writer_for(metadata.version("pyspark"))
+    except metadata.PackageNotFoundError:
+        return _DIALECT
+
+
+class _Writing:
+    """What `to_sql` writes by: that of the Spark installed, then that of the session in use."""
+
+    dialect = _installed()
+
+
+def write_for(version: str) -> None:
+    """Let `to_sql` write for a version of Spark, such as `4.1.2`, from now on."""
+    _Writing.dialect = _writer_for(version)
+
+
 def to_sql(ast: exp.Expr, *, pretty: bool = False) -> str:
-    """Write an AST as Spark SQL."""
+    """Write an AST as Spark SQL, of the version that is used."""
+    return _written(ast, _Writing.dialect, pretty=pretty)
+
+
+def _written(ast: exp.Expr, dialect: Spark, *, pretty: bool = False) -> str:
     # Not of a copy, which takes longer than the writing: what is written is changed by rewriting of
     # queries only, which `OpaqueSpark` leaves out.
     return ast.sql(
-        dialect=_DIALECT, normalize_functions=False, pretty=pretty, comments=False, copy=False
+        dialect=dialect, normalize_functions=False, pretty=pretty, comments=False, copy=False
     )
 
 
@@ -294,7 +324,7 @@ def check_fidelity(text: str, tokens: Sequence[Token], ast: exp.Expr) -> None:
     `tokens` are those of `text`. Operators and keywords may be respelled (`!=` as `<>`), content
     may not. Raises UnsupportedExpressionError.
     """
-    before, after = _content(tokens), _content(tokenize(to_sql(ast)))
+    before, after = _content(tokens), _content(tokenize(_written(ast, _DIALECT)))
     if before != after:
         lost, gained = before - after, after - before
         odd = ", ".join(repr(word) for word in (lost or gained))

@@ -18,6 +18,8 @@ _TYPES: dict[object, str] = {}
 _WORDS = frozenset(
     {"UNIQUE", "SCHEMA", "REFERENCES", "INDEX", "COLUMN", "RANGE", "BIGDECIMAL", "BIGNUMERIC"}
 )
+# max_by(value, order, k)
+_TOP_K = 3
 _KEEP_FUNCTION_PARSERS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM")
 
 
@@ -94,6 +96,22 @@ class OpaqueSpark(Spark):
             if name not in _TYPES:
                 _TYPES[name] = str(super().datatype_sql(expression.copy()))
             return _TYPES[name]
+
+
+class OpaqueSpark41(OpaqueSpark):
+    """The same, written for Spark 4.1: its `max_by` gives one value, and not the k largest."""
+
+    class Generator(OpaqueSpark.Generator):
+        """Writes what Spark 4.1 lacks in other words."""
+
+        def anonymous_sql(self, expression: exp.Anonymous) -> str:
+            """A call; of the k largest, all are collected, sorted and cut."""
+            given = expression.expressions
+            if str(expression.this).lower() != "max_by" or len(given) != _TOP_K:
+                return str(super().anonymous_sql(expression))
+            value, order, k = map(self.sql, given)
+            pairs = f"collect_list(named_struct('by', {order}, 'value', {value}))"
+            return f"transform(slice(sort_array({pairs}, false), 1, {k}), top_ -> top_.value)"
 
 
 def usable(dialect: Spark) -> Spark:

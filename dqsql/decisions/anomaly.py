@@ -319,8 +319,9 @@ def _decide(
 ) -> AnomalyDecision:
     learned = chosen if isinstance(chosen, LearnedStrategy) and not found.limits else None
     limits = found.limits if learned is None else _learned_limits(learned, found, band)
-    limits = tuple(_adjusted(limit, found.expected, settings) for limit in limits)
     value = series.new
+    limits = tuple(_adjusted(limit, found.expected, settings) for limit in limits)
+    limits = tuple(_reached(limit, value, found.expected) for limit in limits)
     broken = [limit for limit in limits if not limit.lower <= value <= limit.upper]
     narrow, wide = limits[0], limits[-1]
     two = len(limits) > 1
@@ -382,6 +383,17 @@ def _adjusted(limit: Limits, expected: float, settings: AnomalySettings) -> Limi
         lower = -math.inf
     if settings.direction == "drop":
         upper = math.inf
+    return Limits(lower, upper, limit.severity)
+
+
+def _reached(limit: Limits, value: float, expected: float) -> Limits:
+    """Limits that are the value where rounding alone puts it beyond: 0.7 + 0.1 is below 0.8."""
+    if not (math.isfinite(expected) and math.isfinite(value)):
+        return limit
+    slack = EQUALITY_TOLERANCE * max(abs(value), abs(expected))
+    lower, upper = limit.lower, limit.upper
+    lower = value if 0 < lower - value <= slack else lower
+    upper = value if 0 < value - upper <= slack else upper
     return Limits(lower, upper, limit.severity)
 
 

@@ -73,6 +73,12 @@ def updated_findings(
     by_check = _by_check(results)
     rows = {row["finding_id"]: dict(row) for row in stored}
     before = {key: dict(row) for key, row in rows.items()}
+    back = [row for row in rows.values() if checks is not None and _is_back(row, checks)]
+    for row in back:
+        if passes := passed_after(row["check_id"], row["last_batch"]):
+            row.update(resolved_batch=passes[0], reason=None)
+        else:
+            _open_again(row, now)
     for row in rows.values():
         if row["resolved_at"] is None and checks is not None and row["check_id"] not in checks:
             row.update(_resolved(now), reason=_GONE)
@@ -103,7 +109,10 @@ def updated_findings(
             rest = [b for b in row["batches"] if b not in tested]
             found = [_told(r) for b in row["batches"] for r in tested.get(b, ())]
             row.update(_telling(row, (*found, *told_of(row["check_id"], rest))))
-        if key in before and _failed_once_more(before[key], row, tested):
+        if row in back and row["resolved_at"] is not None and known == row["batches"]:
+            # It has passed since: nobody has to hear of it again.
+            row.update(before[key], resolved_batch=row["resolved_batch"], reason=None)
+        elif key in before and _failed_once_more(before[key], row, tested):
             # Its end alone would hide that another batch waits for a review.
             _tell_again(row, now)
     return list(rows.values()) if rows != before else None
@@ -155,7 +164,7 @@ def _add(
         # It was repaired, or its check was gone, and it is as it was again.
         if current["reason"] == _DROPPED:
             current.update(batches=[], status=bad[0].status.value)
-        current.update(_UNRESOLVED, opened_at=now)
+        _open_again(current, now)
     else:
         anew = False
     _extend(current, batch, bad, now)
@@ -197,8 +206,24 @@ _UNRESOLVED: Mapping[str, Any] = {
 }
 
 
-# What a person opens again is as it was opened.
+# What is opened again is as it was opened.
 REOPENED: Mapping[str, Any] = {**_UNRESOLVED, "acknowledged_at": None, "muted_until": None}
+
+
+def _is_back(row: Row, checks: Collection[str]) -> bool:
+    """Whether a finding ended because a run, maybe with other variables, had no such check."""
+    gone = row["author"] == DQSQL and row["reason"] == _GONE
+    return gone and row["resolved_at"] is not None and row["check_id"] in checks
+
+
+def _open_again(row: Row, now: dt.datetime) -> None:
+    """Open a finding again; what is muted until a day stays so."""
+    kept = {}
+    if is_muted(row, now):
+        reason = None if row["reason"] in (_GONE, _RETIRED, _DROPPED) else row["reason"]
+        kept = {name: row[name] for name in ("acknowledged_at", "muted_until")}
+        kept |= {"state": MUTED, "author": DQSQL, "reason": reason}
+    row.update({**REOPENED, **kept}, opened_at=now)
 
 
 def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]) -> Row:
@@ -307,7 +332,8 @@ def accepted_findings(
     accepted = set(batches)
     rows = [dict(row) for row in stored]
     for row in rows:
-        if row["resolved_at"] is None and set(row["batches"]) <= accepted:
+        waits = row["resolved_at"] is None or row["reason"] == _GONE
+        if waits and set(row["batches"]) <= accepted:
             row.update(resolved_at=now, state=RESOLVED, author=author, reason=reason)
     return rows
 

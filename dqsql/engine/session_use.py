@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from dqsql.dialect import quoted
+from dqsql.dialect import quoted, write_for
 from dqsql.engine.failures import SPARK_FAILURES
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def using_session(spark: SparkSession, project: Path) -> Iterator[None]:
         _CHANGED.wait_for(lambda: use.is_free_for(user))
         if not use.users:
             _drop(spark, use)
+            write_for(str(spark.version))
         use.users.append(user)
     try:
         yield

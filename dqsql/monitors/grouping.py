@@ -50,10 +50,13 @@ def joined_results(first: ModelResult, then: ModelResult) -> ModelResult:
 def _of_batch(results: Iterable[Result]) -> BatchFinding | None:
     every = list(results)
     by_id = {r.id: r for r in every if r.status in _SYMPTOMS}
-    segments = len({r.segment for r in every if r.segment is not None}) or None
     first = every[0]
     symptoms = [symptom_of(r) for r in by_id.values()]
-    group = group_findings(symptoms, segments)
+    # Of segments without rows only their number is judged.
+    told = {by_id[str(s.key)].check_id for s in symptoms if s.metric != "row_count"}
+    decided = (r for r in every if r.segment is not None and r.status is not Status.SKIPPED)
+    segments = {r.segment for r in decided if not told or r.check_id in told}
+    group = group_findings(symptoms, len(segments) or None)
     if group is None:
         return None
     ranked = tuple(

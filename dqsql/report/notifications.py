@@ -41,12 +41,14 @@ _MARKDOWN = re.compile(r"[\\`*~\[\]]|(?<!\w)_|_(?!\w)")
 class Notice:
     """A finding that somebody should hear of: `event` is `opened` or `resolved`.
 
+    What is opened may be resolved by now: `state` is that of the finding.
     `place` is where its check was written, `file:line`; `url` its page in the report, if the
     project says where that is. `why` says why it is resolved where no batch has passed, `cause`
     which other finding of the batch explains it.
     """
 
     event: str
+    state: str
     finding_id: str
     check_id: str
     model: str
@@ -326,6 +328,7 @@ def notice_of(
         message += f" ({row['resolved_batch']} passes again; {waits} for a review)"
     return Notice(
         event=event,
+        state=row["state"],
         finding_id=row["finding_id"],
         check_id=row["check_id"],
         model=row["model"],

@@ -20,9 +20,11 @@ from dqsql.compiler.keys import identifier_table
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import aliased, call, column, formula, literal, quoted, to_sql
+from dqsql.engine.batches import BatchRequest, period_of
 from dqsql.engine.measuring import Measurer, made_up_model
 from dqsql.errors import QueryError, SourceNotFoundError, SqlSyntaxError, UsageError
 from dqsql.loading.separators import separator_note
+from dqsql.model.limits import limits_of
 from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
 from dqsql.monitors.catalog import catalog_of
@@ -247,7 +249,7 @@ class _Suggesting:
     # --- rows ----------------------------------------------------------------------------------
 
     def _batches(self) -> tuple[tuple[str, ...], str, int]:
-        """The accepted batches, the Spark type of `batch_by`, and the number of their rows."""
+        """The accepted batches that a run looks at, the type of `batch_by`, and how many rows."""
         from dqsql.engine.discovery import find_batches
         from dqsql.engine.ledger import read_ledgers
         from dqsql.engine.relations import expression_types
@@ -268,6 +270,11 @@ class _Suggesting:
         doubtful = {b for b, record in ledger.items() if record.status in _DOUBTFUL}
         rows = find_batches(self.spark, self.subject.name, query).rows
         accepted = {b: n for b, n in rows.items() if b is not None and b not in doubtful}
+        if self.subject.model is not None:
+            # No run checks what lies before `begin`.
+            begin = limits_of(self.subject.model, self.project).begin
+            period = period_of(BatchRequest(), begin, self.subject.model, kind)
+            accepted = {b: n for b, n in accepted.items() if period.has(b) is not False}
         ordered = tuple(sorted(accepted, key=batch_order))
         return ordered, kind, sum(accepted.values())
 

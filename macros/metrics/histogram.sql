@@ -1,4 +1,4 @@
-{# How often each value (or tuple) occurs, as JSON: the 100 most frequent ones under "values", the rows of all others under "other"; as a number, how many distinct values there are. Null without values. Needs Spark 4.2. #}
+{# How often each value (or tuple) occurs, as JSON: the 100 most frequent ones under "values", the rows of all others under "other"; as a number, how many distinct values there are. Null without values. #}
 {% macro metric_histogram(column) -%}
     {%- set top = "max_by(struct(value, n), struct(n, value), 100)" -%}
     frequency(

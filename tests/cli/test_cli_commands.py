@@ -179,6 +179,9 @@ def test_a_report_goes_to_one_place(dqsql: Callable[..., Result], project: Path)
     result = dqsql("report", "--text", "orders", "--serve")
     assert result.exit_code == 2
     assert "choose one" in result.stderr
+    for more in (("--output-file", "x.html"), ("--select", "orders")):
+        result = dqsql("report", "--text", "orders", *more)
+        assert result.exit_code == 2 and more[0] in result.stderr
 
 
 def test_ls_lists_what_it_can_and_fails(dqsql: Callable[..., Result], project: Path) -> None:

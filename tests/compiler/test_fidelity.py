@@ -6,16 +6,17 @@ run in Spark both ways, as written by the user and as written by dqsql.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from dqsql.dialect import parse_expression, to_sql
+from dqsql.dialect import parse_expression, to_sql, write_for
 from dqsql.errors import ConfigError, SqlSyntaxError, UnsupportedExpressionError
 from dqsql.spark_grammar import OpaqueSpark, usable
 
@@ -92,6 +93,26 @@ def test_any_string_survives_as_a_literal(texts: list[str]) -> None:
 def quoted(text: str) -> str:
     """A Spark string literal, written by Spark's rules and not by sqlglot's."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@pytest.fixture
+def older() -> Iterator[None]:
+    """Statements are written for Spark 4.1."""
+    write_for("4.1.2")
+    yield
+    write_for(pyspark.__version__)
+
+
+def test_what_an_older_spark_lacks_is_written_in_other_words(
+    spark: SparkSession, older: None
+) -> None:
+    text = "transform(max_by(struct(v, n), struct(n, v), 3), e -> e.v)"
+    # The text is compared with what it means, not with what is written for one version.
+    words = to_sql(parse_expression(text))
+    assert "max_by" not in words and "max_by(v, n)" in to_sql(parse_expression("max_by(v, n)"))
+    rows = "values ('a', 1), ('b', 7), (null, 7), ('d', 3), ('e', 5) as t(v, n)"
+    old, new = spark.sql(f"select {words}, {text} from {rows}").first() or ()
+    assert old == new == ["b", None, "e"]
 
 
 def test_strings_of_odd_characters_survive_in_spark(spark: SparkSession) -> None:

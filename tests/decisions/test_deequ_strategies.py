@@ -253,3 +253,27 @@ def test_online_normal_leaves_out_early_anomalies_where_it_is_told_to() -> None:
     assert "left out" in told.explanation
     # By itself it trusts the first ones.
     assert not evaluate(strategy("online_normal", 3), data, None, 130.0, settings=SOON).anomalous
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "old", "new", "further"),
+    [
+        ("relative_rate_of_change", {"upper": 1.15}, 100, 115, 116),
+        ("relative_rate_of_change", {"lower": 0.55}, 100, 55, 54),
+        ("absolute_change", {"upper": 0.1}, 0.7, 0.8, 0.8001),
+        ("absolute_change", {"lower": -0.1}, 0.8, 0.7, 0.6999),
+    ],
+)
+def test_a_change_as_large_as_its_limit_is_fine(
+    name: str, limit: dict[str, float], old: float, new: float, further: float
+) -> None:
+    chosen = strategy(name, **limit)
+    assert not evaluate(chosen, [old], None, new, settings=SOON).anomalous
+    assert evaluate(chosen, [old], None, further, settings=SOON).anomalous
+
+
+def test_a_change_that_is_said_to_be_small_is_fine() -> None:
+    settings = AnomalySettings(min_history=0, ignore_absolute=0.1)
+    chosen = strategy("absolute_change", upper=0.01)
+    assert not evaluate(chosen, [0.7], None, 0.8, settings=settings).anomalous
+    assert evaluate(chosen, [0.7], None, 0.81, settings=settings).anomalous

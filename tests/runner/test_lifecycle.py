@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dqsql.decisions.lifecycle import batch_statuses, flagged_last, heeded, updated_findings
+from dqsql.decisions.lifecycle import (
+    accepted_findings,
+    batch_statuses,
+    flagged_last,
+    heeded,
+    updated_findings,
+)
 from dqsql.decisions.messages import due, noted
 from dqsql.decisions.reviews import standing, without_accepted
 from dqsql.model.batches import batch_times
@@ -111,6 +117,27 @@ def test_what_was_repaired_and_fails_again_is_open_again() -> None:
     (row,) = rows([repaired], [verdict("2025-03-01", Status.FAIL)], again)
     assert (row["state"], row["opened_at"], row["resolved_at"]) == ("open", again, None)
     assert (row["author"], row["notified_at"]) == (None, None)
+
+
+def test_what_was_acknowledged_ends_and_fails_again_is_told() -> None:
+    (row,) = rows([], of("f"))
+    row |= {"state": "acknowledged", "acknowledged_at": NOW, "author": "ann", "reason": "ticket"}
+    (row,) = rows([row], [verdict("2025-03-01", Status.PASS)], LATER)
+    (row,) = rows([row], [verdict("2025-03-01", Status.FAIL)], LATER)
+    found = heeded(row, LATER)
+    assert (found["state"], found["acknowledged_at"], found["author"]) == ("open", None, None)
+
+
+def test_what_is_muted_stays_so_if_it_ends_and_fails_again() -> None:
+    (row,) = rows([], of("f"))
+    until = LATER + dt.timedelta(days=5)
+    row |= {"state": "muted", "acknowledged_at": NOW, "muted_until": until, "author": "ann"}
+    row |= {"reason": "known"}
+    (row,) = rows([row], [verdict("2025-03-01", Status.PASS)], LATER)
+    (row,) = rows([row], [verdict("2025-03-01", Status.FAIL)], LATER)
+    found = heeded(row, LATER)
+    assert (found["state"], found["author"], found["reason"]) == ("muted", "dqsql", "known")
+    assert heeded(row, until + dt.timedelta(hours=1))["state"] == "open"
 
 
 def test_what_a_person_resolved_stays_so() -> None:
@@ -223,6 +250,28 @@ def test_a_check_that_comes_back_and_fails_again_is_open_again() -> None:
     again = LATER + dt.timedelta(hours=1)
     (row,) = rows([gone], of("f"), again, checks=frozenset({"m.c.not_null"}))
     assert (row["state"], row["opened_at"], row["resolved_at"]) == ("open", again, None)
+
+
+def test_a_check_that_a_run_did_not_have_takes_its_finding_along_for_that_run_only() -> None:
+    checks = frozenset({"m.c.not_null"})
+    (told,) = rows([], of("pf"))
+    (gone,) = rows([told | {"notified_at": NOW}], [], LATER, checks=frozenset())
+    assert (gone["state"], gone["reason"]) == ("resolved", "the model no longer has this check")
+    # Other verdicts than on the failing batch, as a run on other batches gives them.
+    (row,) = rows([gone], of("p"), LATER, checks=checks)
+    assert (row["state"], row["reason"], row["notified_at"]) == ("open", None, None)
+    (row,) = rows([gone], of("ppp")[2:], LATER, checks=checks)
+    assert (row["state"], row["resolved_batch"], row["reason"]) == ("resolved", "2025-03-03", None)
+    assert row["notified_at"] == NOW
+    (row,) = rows([gone], [], LATER, checks=checks, passed_after=lambda c, b: ["2025-03-07"])
+    assert (row["state"], row["resolved_batch"]) == ("resolved", "2025-03-07")
+
+
+def test_what_a_person_accepts_while_its_check_is_gone_stays_accepted() -> None:
+    (gone,) = rows(rows([], of("f")), [], LATER, checks=frozenset())
+    kept = accepted_findings([gone], ["2025-03-01"], author="ann", reason="fine", now=LATER)
+    (row,) = rows(kept, of("f"), LATER, checks=frozenset({"m.c.not_null"}))
+    assert (row["state"], row["author"], row["reason"]) == ("resolved", "ann", "fine")
 
 
 FUTURE, PAST = LATER + dt.timedelta(days=9), NOW - dt.timedelta(days=1)

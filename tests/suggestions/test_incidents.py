@@ -92,4 +92,4 @@ def test_batches_named_by_numbers_come_in_their_order() -> None:
 @pytest.mark.parametrize("value", [5e-324, 1e-310, 1e-22, 0.000123, 12.5, 1e14, 3.0])
 def test_numbers_are_written_as_they_are(value: float) -> None:
     assert float(written(value)) == value
-    assert round_down(value) <= value * (1 + 1e-9) and round_up(value) >= value * (1 - 1e-9)
+    assert round_down(value) <= value <= round_up(value)

@@ -89,6 +89,10 @@ def command(
         raise UsageError("--text prints to the terminal, --serve to a browser: choose one")
     if port is not None and not serve:
         raise UsageError("--port is that of --serve", hint=f"dqsql report --serve --port {port}")
+    if output_file is not None and (text_of is not None or serve):
+        raise UsageError("--output-file is that of a written report, not of --text or --serve")
+    if text_of is not None and (select or exclude):
+        raise UsageError("--text names the one model that it prints: leave --select and --exclude")
     if text_of is not None or serve:
         select = (text_of,) if text_of is not None else select
         page = _page(session, select, exclude, days or DAYS, where)
