@@ -20,6 +20,7 @@ import struct
 import subprocess
 import sys
 import time
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +101,8 @@ def _preload() -> None:
 
 def _serve(folder: Path, stamp: str) -> _Order | None:
     """Serve; returns in copies alone what they should run, and None at the end."""
+    # Threads of numpy's and Arrow's, which wait for work that copies never give them.
+    warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)
     directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     name = folder / preloaded.socket_name()
     server = socket.socket(socket.AF_UNIX)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import threading
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dqsql.errors import StorageError
@@ -22,29 +24,26 @@ _HELD = (errno.EACCES, errno.EAGAIN)
 
 @contextmanager
 def locked(target: Target, models: Iterable[str]) -> Iterator[None]:
-    """Let no other process of this machine write of these models for as long as this lasts.
+    """Let nobody else on this machine write of these models for as long as this lasts.
 
     That is so where the tables are in a folder of this machine. The system gives a lock back when
-    the process ends, however it ends. A process does not lock itself out.
+    the process ends, however it ends. A thread does not lock itself out.
 
-    Raises StorageError: another process has one of the models.
+    Raises StorageError: another process, or thread, has one of the models.
     """
     folder = local_folder(target)
     if folder is None or sys.platform == "win32":
         yield
         return
+    wanted = sorted(set(models))
+    with _TAKING:
+        taken = _take(lock_file(folder.resolve()), wanted)
     try:
-        handle = os.open(lock_file(folder), os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError:
-        # A folder that may be read only: what is written will say so.
-        yield
-        return
-    try:
-        for model in sorted(set(models)):
-            _lock(handle, model)
         yield
     finally:
-        os.close(handle)
+        if taken is not None:
+            with _TAKING:
+                _give_back(taken, wanted)
 
 
 def lock_file(folder: Path) -> Path:
@@ -52,15 +51,79 @@ def lock_file(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.lock")
 
 
+@dataclass
+class _LockFile:
+    """An open file of locks: which thread of this process has each of its bytes, how many times.
+
+    All share it: when a process closes a file, the system gives back all of its locks there.
+    """
+
+    path: Path
+    handle: int
+    users: dict[int, list[int]] = field(default_factory=dict)
+
+
+_FILES: dict[Path, _LockFile] = {}
+_TAKING = threading.Lock()
+
+
+def _take(path: Path, models: Sequence[str]) -> _LockFile | None:
+    """The file in which models are locked now; None where there can be none."""
+    if path not in _FILES:
+        try:
+            _FILES[path] = _LockFile(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o666))
+        except OSError:
+            # A folder that may be read only: what is written will say so.
+            return None
+    found = _FILES[path]
+    done: list[str] = []
+    try:
+        for model in models:
+            users = found.users.setdefault(_place(model), [])
+            if not users:
+                _lock(found.handle, model)
+            elif threading.get_ident() not in users:
+                raise _taken(model)
+            users.append(threading.get_ident())
+            done.append(model)
+    except StorageError:
+        _give_back(found, done)
+        raise
+    return found
+
+
+def _give_back(file: _LockFile, models: Sequence[str]) -> None:
+    import fcntl
+
+    for model in models:
+        users = file.users[_place(model)]
+        users.pop()
+        if not users:
+            with suppress(OSError):
+                fcntl.lockf(file.handle, fcntl.LOCK_UN, 1, _place(model))
+    if not any(file.users.values()):
+        os.close(file.handle)
+        del _FILES[file.path]
+
+
+def _place(model: str) -> int:
+    """The byte that is locked for a model."""
+    return zlib.crc32(model.encode())
+
+
 def _lock(handle: int, model: str) -> None:
     import fcntl
 
     try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, zlib.crc32(model.encode()))
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(model))
     except OSError as error:
         # Some file systems have no locks.
         if error.errno in _HELD:
-            raise StorageError(
-                f"another dqsql is working on the model {model}",
-                hint="wait until it ends (see docs/storage.md)",
-            ) from error
+            raise _taken(model) from error
+
+
+def _taken(model: str) -> StorageError:
+    return StorageError(
+        f"another dqsql is working on the model {model}",
+        hint="wait until it ends (see docs/storage.md)",
+    )

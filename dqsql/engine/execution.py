@@ -229,6 +229,8 @@ class ModelExecution:
             if not failing:
                 raise
             part.drop_states(failing)
+            if not part.scanned:
+                raise
             self._scan_states(part, batches, local)
 
     def scan_at_once(self, part: Feasible) -> bool:

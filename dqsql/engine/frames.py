@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from dqsql.engine.java import find_java
 from dqsql.engine.paths import escaped
 from dqsql.engine.selects import fetched
 from dqsql.engine.session import configured
+from dqsql.engine.session_use import drop_view
 from dqsql.engine.statements import tables_in
 from dqsql.engine.storage_base import BatchPart, Row, Store, TableFamily, Where, no_rows
 from dqsql.engine.values import survives_arrow, types_of
@@ -26,6 +28,9 @@ from dqsql.model.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_TIME_ZONE = "spark.sql.session.timeZone"
+_UTC = ("UTC", "Etc/UTC", "Z", "GMT")
+_READS_LATE = re.compile("Scan (csv|json|xml)|Python|Pandas|InArrow", re.IGNORECASE)
 # What Spark does not take from Arrow, and what holds the same values.
 _WIDER = {pa.float16(): pa.float32(), pa.uint64(): pa.decimal128(20, 0)}
 
@@ -61,7 +66,7 @@ def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
             raise
     rows = _as_arrow(data)
     # A time without a zone means the same whatever the session's zone is.
-    zone = configured(session, {"spark.sql.session.timeZone": "UTC"})
+    zone = configured(session, {_TIME_ZONE: "UTC"})
     with zone, translated("the pandas DataFrame cannot be given to Spark"):
         if rows.num_rows:
             return session.createDataFrame(rows)
@@ -84,7 +89,7 @@ def _as_arrow(data: pandas.DataFrame) -> pa.Table:
         )
     try:
         rows = pa.Table.from_pandas(data, preserve_index=False)
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, TypeError, NotImplementedError) as error:
         raise UsageError(
             f"the pandas DataFrame cannot be given to Spark: {'; '.join(map(str, error.args))}",
             hint="give the column one type, for example df['a'].astype('string')",
@@ -93,21 +98,37 @@ def _as_arrow(data: pandas.DataFrame) -> pa.Table:
     return rows.cast(pa.schema(list(zip(rows.column_names, types, strict=True))))
 
 
+def _changes_with_zone(spark: SparkSession, view: str) -> bool:
+    """Whether times in a view are others in UTC than in the session's time zone.
+
+    Spark reads times in text files, and hands times to Python, by the zone at the time when the
+    rows are computed; by expressions, they are computed as the frame was made.
+    """
+    if spark.conf.get(_TIME_ZONE, None) in _UTC:
+        return False
+    plan = fetched(spark.sql(f"explain select * from {quoted(view)}")).to_pylist()
+    return any(_READS_LATE.search(row["plan"]) for row in plan)
+
+
 @contextmanager
 def as_view(frame: DataFrame, view: str) -> Iterator[None]:
-    """The frame as a temporary view; at the end it is dropped, and all whose names begin so."""
-    catalog = frame.sparkSession.catalog
+    """The frame as a temporary view; at the end it is dropped, and all whose names begin so.
+
+    To be used while the session's settings are the user's.
+    """
     with translated("the DataFrame cannot be read"):
         frame.createOrReplaceTempView(quoted(view))
+        if _changes_with_zone(frame.sparkSession, view):
+            frame.localCheckpoint().createOrReplaceTempView(quoted(view))
     try:
         yield
     finally:
         # Where tables cannot be listed, the next check replaces what is left.
         with suppress(*SPARK_FAILURES):
-            catalog.dropTempView(view)
+            drop_view(frame.sparkSession, view)
             for name, is_temporary in tables_in(frame.sparkSession).items():
                 if is_temporary and name.startswith(view):
-                    catalog.dropTempView(name)
+                    drop_view(frame.sparkSession, name)
 
 
 class MemoryStore(Store):

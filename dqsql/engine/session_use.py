@@ -98,9 +98,17 @@ def put_view(frame: DataFrame, name: str) -> None:
     frame.createOrReplaceTempView(quoted(name))
 
 
+def drop_view(spark: SparkSession, name: str) -> None:
+    """Forget a temporary view.
+
+    Spark's `dropTempView` also drops what a user has cached of a frame with the plan of the view.
+    """
+    spark.sql(f"drop view if exists {quoted(name)}")
+
+
 def _drop(spark: SparkSession, use: _SessionUse) -> None:
     # The session may be gone, and its views with it.
     with suppress(*SPARK_FAILURES, OSError):
         for name in use.views:
-            spark.catalog.dropTempView(name)
+            drop_view(spark, name)
     use.views.clear()

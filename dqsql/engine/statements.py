@@ -19,7 +19,7 @@ from dqsql.dialect import quoted, to_sql
 from dqsql.engine.failures import SPARK_FAILURES, translated
 from dqsql.engine.selects import fetched, select
 from dqsql.engine.session import configured
-from dqsql.engine.session_use import put_view
+from dqsql.engine.session_use import drop_view, put_view
 from dqsql.engine.values import types_of
 from dqsql.errors import EngineError
 
@@ -114,7 +114,7 @@ def drop_views(spark: SparkSession, views: Sequence[str]) -> None:
     """Forget temporary views."""
     for view in views:
         with translated(f"cannot forget {view}"):
-            spark.catalog.dropTempView(view)
+            drop_view(spark, view)
 
 
 def union_sizes(spark: SparkSession, pairs: Sequence[tuple[bytes, bytes]]) -> list[float]:
@@ -148,7 +148,7 @@ def view_of_rows(spark: SparkSession, view: str, rows: list[dict[str, Any]]) -> 
     try:
         yield
     finally:
-        spark.catalog.dropTempView(view)
+        drop_view(spark, view)
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def kept_view(spark: SparkSession, view: str, query: exp.Expr, doing: str) -> It
             frame.createOrReplaceTempView(quoted(view))
             yield
         finally:
-            spark.catalog.dropTempView(view)
+            drop_view(spark, view)
             if kept:
                 frame.unpersist()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
-from dqsql.errors import DqsqlError
+from dqsql.errors import DqsqlError, UsageError
 from dqsql.model.events import RunListener
 from dqsql.model.project import Project
 from dqsql.model.results import RunResult
@@ -90,6 +90,11 @@ def run(
             cannot be started. In these cases nothing was written. If only some models are wrong,
             the `error` of their results says so, and the others are checked.
     """
+    if spark is not None and not hasattr(spark, "sql"):
+        raise UsageError(f"spark takes a SparkSession, not a {type(spark).__name__}")
+    for name, texts in {"select": select, "exclude": exclude, "batches": batches}.items():
+        if not isinstance(texts, Iterable | dt.date):
+            raise UsageError(f"{name} is {texts!r}, and must be a list of texts")
     where = Where(project_dir, **place)
     request = RunRequest(
         where,

@@ -222,6 +222,6 @@ def _checked(
         journal=Journal(store),
     )
     view = as_view(frame, view_name(plan.model))
-    with _ONE_AT_A_TIME, configured(spark, runtime_conf(project.target)), view:
+    with _ONE_AT_A_TIME, view, configured(spark, runtime_conf(project.target)):
         register_dependencies(spark, project, plan.model)
         return run.execute()

@@ -82,6 +82,7 @@ def run_project(
     """Check the new batches of a project; see `dqsql.run`. Raises DqsqlError."""
     request.check()
     compiled = compiled or request.compiled()
+    request.check_models(compiled.project)
     if request.fail_fast or not compiled.sound:
         compiled.raise_errors()
     if spark is None:

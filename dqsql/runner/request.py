@@ -28,20 +28,17 @@ from dqsql.runner.compilation import CompileResult, Variables, Where
 STREAM = "stream"
 _STORE_VARS = "store_vars"
 _HASH = re.compile(r"hmac-sha256:[0-9a-f]{16}")
+_SWITCHES = ("full_refresh", "fail_fast", "store_failures", "quarantine", "only_new", "dbt_tests")
 # What the last run was told, and a retry is told again.
 _TOLD_AGAIN: Mapping[str, Shape] = {
     **dict.fromkeys(("target", "profile", "profiles_dir"), str),
     "vars": (dict, str),
-    **dict.fromkeys(("dbt_tests", "fail_fast", "full_refresh", "store_failures"), bool),
-    **dict.fromkeys(("quarantine", "only_new"), bool),
+    **dict.fromkeys(_SWITCHES, bool),
     "batches": [str],
     **dict.fromkeys(("event_time_start", "event_time_end"), str),
 }
 # What is kept of a request as it is.
-_KEPT = (
-    *("selector", "full_refresh", "fail_fast", "event_time_start", "event_time_end"),
-    *("store_failures", "quarantine", "only_new", "dbt_tests"),
-)
+_KEPT = ("selector", "event_time_start", "event_time_end", *_SWITCHES)
 _SHAPE: Shape = {
     "results": [
         {
@@ -85,9 +82,25 @@ class RunRequest:
 
     def check(self) -> None:
         """Refuse what cannot be. Raises UsageError."""
+        for name in _SWITCHES:
+            if not isinstance(value := getattr(self, name), bool | None):
+                # A text such as 'False' would be true.
+                raise UsageError(f"{name} is {value!r}, and must be True or False")
+        if self.threads is not None and not isinstance(self.threads, int):
+            raise UsageError(f"threads is {self.threads!r}, and must be a number")
+        if not isinstance(self.batches_of, Mapping):
+            raise UsageError(
+                f"batches_of is {self.batches_of!r}", hint="batches by model: {'orders': ['1']}"
+            )
         self._of_all.check()
         if self.threads is not None and self.threads < 1:
             raise UsageError(f"threads is {self.threads}; it must be 1 or more")
+
+    def check_models(self, project: Project) -> None:
+        """Refuse batches of models that there are not. Raises UsageError."""
+        unknown = sorted(map(str, {*self.batches_of} - {m.name for m in project.models}))
+        if unknown:
+            raise UsageError(f"batches_of names {unknown[0]!r}, which is no check model")
 
     @property
     def _of_all(self) -> BatchRequest:

@@ -198,12 +198,13 @@ class MicroBatches:
         repeats the micro-batch when it is started again.
         """
         # Imported here because it starts with pyspark, which takes half a second.
-        from dqsql.engine.session_use import using_session
+        from dqsql.engine.session_use import drop_view, using_session
 
         spark = rows.sparkSession
         batch = self.batch(number)
         # Checked, split and handed on: the source is to be read once.
-        kept = rows.persist()
+        cached = rows.storageLevel.useMemory or rows.storageLevel.useDisk
+        kept = rows if cached else rows.persist()
         try:
             kept.createOrReplaceTempView(self.view)
             run = self._run(spark, batch, number)
@@ -215,8 +216,9 @@ class MicroBatches:
                     good = run.good.get(self.model)
                     self.then(self._rows(spark) if good is None else good, number)
         finally:
-            spark.catalog.dropTempView(self.view)
-            kept.unpersist()
+            drop_view(spark, self.view)
+            if not cached:
+                kept.unpersist()
 
     def batch(self, number: int) -> str:
         """The name of a micro-batch."""

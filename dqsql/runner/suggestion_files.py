@@ -277,6 +277,9 @@ def edited(
     """
     written = text.strip()
     written = written if written.startswith("@") else f"@{written}"
+    if scan(written).comments:
+        # It would be one in the file, too, where the annotation is part of a comment already.
+        raise UsageError(f"this is more than an annotation: {written}", hint="leave the -- out")
     found = list(parse_comment(written))
     if len(found) != 1 or isinstance(found[0], AnnotationProblem):
         message = found[0].message if found and isinstance(found[0], AnnotationProblem) else ""

@@ -111,8 +111,9 @@ def test_what_an_older_spark_lacks_is_written_in_other_words(
     words = to_sql(parse_expression(text))
     assert "max_by" not in words and "max_by(v, n)" in to_sql(parse_expression("max_by(v, n)"))
     rows = "values ('a', 1), ('b', 7), (null, 7), ('d', 3), ('e', 5) as t(v, n)"
-    old, new = spark.sql(f"select {words}, {text} from {rows}").first() or ()
-    assert old == new == ["b", None, "e"]
+    texts = [words] if spark.version.startswith("4.1.") else [words, text]
+    found = spark.sql(f"select {', '.join(texts)} from {rows}").first()
+    assert found is not None and list(found) == [["b", None, "e"]] * len(texts)
 
 
 def test_strings_of_odd_characters_survive_in_spark(spark: SparkSession) -> None:

@@ -256,7 +256,7 @@ def test_slots(name: str, time: datetime, words: str) -> None:
 def test_batches_without_a_time_are_left_out() -> None:
     start = datetime(2024, 1, 1)
     times = [np.datetime64(start + timedelta(days=7 * i), "us") for i in range(10)]
-    times[3] = np.datetime64("NaT")
+    times[3] = np.datetime64("NaT", "us")
     values = [5.0] * 10
     values[3] = 500.0
     found = evaluate(

@@ -21,6 +21,7 @@ from dqsql.report.notifications import Notice, body_of, finding_url, payload, se
 def notice(**more: Any) -> Notice:
     given: dict[str, Any] = {
         "event": "opened",
+        "state": "open",
         "finding_id": "m.c.not_null@2025-03-01",
         "check_id": "m.c.not_null",
         "model": "m",

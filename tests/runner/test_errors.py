@@ -12,8 +12,10 @@ from click.testing import CliRunner
 from click.testing import Result as CliResult
 from pyspark.errors import PySparkException
 
+import dqsql
 from dqsql.cli.main import cli
 from dqsql.engine.failures import known_failure, translate
+from dqsql.errors import UsageError
 from dqsql.runner import api
 
 from .conftest import SOURCES, NewProject
@@ -407,3 +409,24 @@ def test_a_file_whose_column_has_another_type_is_named() -> None:
         "in different types: a is bigint, and BINARY in /data/t/2025-01-02.parquet"
     )
     assert known.told("PARQUET_COLUMN_DATA_TYPE_MISMATCH").endswith("in different types")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"full_refresh": "False"}, "full_refresh is 'False', and must be True or False"),
+        ({"quarantine": "yes"}, "quarantine is 'yes'"),
+        ({"threads": "4"}, "threads is '4', and must be a number"),
+        ({"select": 5}, "select is 5, and must be a list of texts"),
+        ({"batches": 5}, "batches is 5"),
+        ({"batches_of": ["x"]}, "batches_of is"),
+        ({"batches_of": {"nope": ["1"]}}, "'nope', which is no check model"),
+        ({"spark": "local"}, "spark takes a SparkSession, not a str"),
+    ],
+)
+def test_arguments_of_other_kinds_are_refused(
+    make_project: Callable[..., Path], arguments: dict[str, Any], words: str
+) -> None:
+    root = make_project({"checks/m.sql": "select 1 as x -- @not_null\n"})
+    with pytest.raises(UsageError, match=words):
+        dqsql.run(root, **arguments)

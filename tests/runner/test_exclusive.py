@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -70,6 +71,40 @@ def test_the_second_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
         process.wait()
         with locked(mine, ["orders", "flights"]):
             pass
+
+
+def test_a_thread_that_ends_gives_back_its_own_models_only(tmp_path: Path) -> None:
+    mine = target(tmp_path)
+    (tmp_path / "dq").mkdir()
+    with locked(mine, ["orders", "flights"]):
+        with locked(mine, ["items", "orders"]):
+            pass
+        for model, state in {"orders": "refused", "flights": "refused", "items": "held"}.items():
+            command = [sys.executable, "-c", HOLDER, str(tmp_path), model]
+            done = subprocess.run(command, input="", capture_output=True, text=True, check=False)
+            assert (done.stdout.strip() or "refused") == state, done.stderr
+        with held(tmp_path, "items"), pytest.raises(StorageError), locked(mine, ["a", "items"]):
+            pytest.fail("two at a time")
+    with held(tmp_path, "orders", "flights", "a"):
+        pass
+
+
+def test_two_threads_do_not_write_of_one_model(tmp_path: Path) -> None:
+    mine = target(tmp_path)
+    (tmp_path / "dq").mkdir()
+
+    def other(*models: str) -> str:
+        with locked(mine, models):
+            return "held"
+
+    with ThreadPoolExecutor(1) as threads, locked(mine, ["orders"]):
+        with pytest.raises(StorageError, match="working on the model orders"):
+            threads.submit(other, "items", "orders").result()
+        assert threads.submit(other, "items").result() == "held"
+        with locked(mine, ["orders"]):
+            pass
+    with locked(mine, ["items", "orders"]):
+        pass
 
 
 def test_a_folder_without_locks_is_no_error(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ import pandas
 import pytest
 
 import dqsql
+from dqsql.engine.selects import fetched
 from dqsql.engine.statements import tables_in
-from dqsql.errors import CheckFailedError, DqsqlError, UsageError
+from dqsql.errors import CheckFailedError, DqsqlError, QueryError, UsageError
+from dqsql.model.results import Status
 from tests.conftest import QUICK_START
 
 from .conftest import NewProject
@@ -271,6 +273,57 @@ def test_rows_of_pandas_are_the_same_in_every_session(
     empty = dqsql.check(rows.head(0), ["@not_null(a)", "@row_count > 0"], spark=session)
     assert [r.status.value for r in empty.results] == ["no_data", "fail"]
     assert session.conf.get("spark.sql.session.timeZone") == zone
+
+
+def test_times_are_those_that_the_session_reads(spark: SparkSession, tmp_path: Path) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    (tmp_path / "a.csv").write_text("at\n2024-01-01 23:00:00\n2024-01-02 01:00:00\n")
+    read = session.read.schema("at timestamp").option("header", "true").csv(str(tmp_path))
+    hours = read.limit(1).mapInPandas(
+        lambda parts: (pandas.DataFrame({"h": p["at"].dt.hour}) for p in parts), "h int"
+    )
+    kept = read.cache()
+    for frame, check in (
+        (read, "@max(at) = timestamp'2024-01-02 06:00:00'"),
+        (hours, "@max(h) = 23"),
+        (kept, "@expect(unix_timestamp(max(at)) = 1704175200)"),
+    ):
+        (found,) = dqsql.check(frame, check).results
+        assert found.status is Status.PASS, found.message
+    # What is computed first fills the cache: it must not hold other times than without the checks.
+    assert kept.filter("unix_timestamp(at) = 1704175200").count() == 1
+    kept.unpersist()
+
+
+def test_what_a_user_keeps_stays_cached(spark: SparkSession) -> None:
+    spark.sql("select id from range(5)").createOrReplaceTempView("kept_by_the_user")
+    spark.catalog.cacheTable("kept_by_the_user")
+    frame = spark.range(7).toDF("n").cache()
+    assert frame.count() == 7
+    dqsql.check(spark.table("kept_by_the_user"), ["@row_count = 5", "@unique(id)"])
+    dqsql.check(frame, ["@row_count = 7", "@unique(n)"])
+    assert spark.catalog.isCached("kept_by_the_user")
+    assert "InMemoryTableScan" in fetched(plan_of(spark, frame)).to_pylist()[0]["plan"]
+    frame.unpersist()
+    spark.sql("drop view kept_by_the_user")
+
+
+def plan_of(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    frame.createOrReplaceTempView("some_frame")
+    try:
+        return spark.sql("explain select * from some_frame")
+    finally:
+        spark.sql("drop view some_frame")
+
+
+def test_files_that_are_gone_are_an_error_of_dqsql(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(5).write.parquet(str(tmp_path / "rows"))
+    frame = spark.read.parquet(str(tmp_path / "rows"))
+    for file in (tmp_path / "rows").iterdir():
+        file.unlink()
+    with pytest.raises(QueryError, match="a file was replaced or removed"):
+        dqsql.check(frame, ["@row_count = 5"])
 
 
 def test_no_batch_is_no_pass(frame: DataFrame) -> None:
