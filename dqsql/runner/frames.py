@@ -86,12 +86,16 @@ def check(
     if severity not in [s.value for s in Severity]:
         raise UsageError(f"severity is {severity!r}", hint="error or warn")
     config = _config(batch_by, segment_by, Severity(severity))
+    from dqsql.engine.failures import translated
     from dqsql.engine.frames import as_frame
 
     frame = as_frame(data, spark)
+    with translated("the DataFrame cannot be read"):
+        # A client of Spark Connect asks for them only now.
+        columns = tuple(frame.columns)
     started, run_id = dt.datetime.now(dt.UTC), str(uuid.uuid4())
     with TemporaryDirectory(prefix="dqsql-") as folder:
-        project = _project(Path(folder), tuple(frame.columns), config)
+        project = _project(Path(folder), columns, config)
         plan = _plan(project, wanted, batch_by)
         try:
             model = _checked(frame, plan, project, run_id, started)
@@ -99,7 +103,7 @@ def check(
             model = ModelResult(plan.model.name, plan.model.path, notes=(error.message,))
         if not model.batches and batch_by is not None:
             # No row has a batch: that must not pass for want of anything to judge.
-            whole = _project(Path(folder), tuple(frame.columns), replace(config, batch_by=None))
+            whole = _project(Path(folder), columns, replace(config, batch_by=None))
             plan = _plan(whole, wanted, batch_by)
             judged = _checked(frame.limit(0), plan, whole, run_id, started)
             model = replace(judged, notes=(*model.notes, *judged.notes))

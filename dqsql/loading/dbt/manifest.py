@@ -199,6 +199,16 @@ class Manifest:
         return {uid: n for uid, n in self._nodes.items() if n.resource_type == "test"}
 
     @cached_property
+    def unit_tests(self) -> dict[str, str]:
+        """The names of all enabled unit tests by unique id."""
+        found = _mapping(self.data, "unit_tests")
+        return {
+            uid: str(test.get("name"))
+            for uid, test in found.items()
+            if (test.get("config") or {}).get("enabled", True)
+        }
+
+    @cached_property
     def sources(self) -> dict[str, Node]:
         """Sources by unique id."""
         found = {uid: Node(data) for uid, data in _mapping(self.data, "sources").items()}

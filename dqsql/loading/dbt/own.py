@@ -39,6 +39,11 @@ _OPEN = TokenType.L_PAREN
 _OTHER_GROUPS = re.compile(r"(?:all|rollup|cube|grouping)\b", re.IGNORECASE)
 _SEVERAL = re.compile(r"count\s*\(\s*[*1]\s*\)\s*(?:>\s*1|>=\s*2)", re.IGNORECASE)
 _LIMITS = (TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH, TokenType.PIPE_GT)
+# Spark takes them in no aggregate.
+_RANDOM = frozenset(
+    {"rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle"}
+    | {"monotonically_increasing_id"}
+)
 _NO_FILTER = "its query does more than filter the rows of one relation"
 
 
@@ -267,6 +272,9 @@ def _resolved(text: str, source: _SelectedRows, alias: str) -> str:
         raise Unadoptable(f"{_NO_FILTER}: {error.message}") from error
     if tree.find(exp.Query, exp.Window, exp.Lambda) is not None:
         raise Unadoptable(_NO_FILTER)
+    for name in (str(call.this).lower() for call in tree.find_all(exp.Anonymous)):
+        if name in _RANDOM:
+            raise Unadoptable(f"{name}() gives something else each time")
     changed = False
     for column in list(tree.find_all(exp.Column)):
         parts = [p for p in column.parts if isinstance(p, exp.Identifier)]

@@ -291,6 +291,8 @@ class _Loader:
             self._spans(places),
             self.config.own.vars,
         )
+        for uid, name in self.manifest.unit_tests.items():
+            self.left.append(LeftTest(uid, name, "it is a unit test"))
         for uid, node in self.manifest.tests.items():
             try:
                 adopted = adopter.adopt(node)

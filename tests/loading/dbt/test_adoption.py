@@ -78,6 +78,13 @@ def test_configurations_that_are_left(
     assert reason in next(t.reason for t in project.left_tests if t.name == name)
 
 
+def test_unit_tests_are_left_with_a_word(shop: Path) -> None:
+    own = {"unit_test.shop.orders.adds_up": {"name": "adds_up", "config": {"enabled": True}}}
+    change(shop, lambda m: m.update(unit_tests=own))
+    left = {t.unique_id: t.reason for t in load_project(shop, dbt_tests=True).left_tests}
+    assert left["unit_test.shop.orders.adds_up"] == "it is a unit test"
+
+
 def test_a_generic_test_of_the_project_replaces_dbts(shop: Path) -> None:
     def override(manifest: dict[str, Any]) -> None:
         test = the_test("not_null_orders_order_id", manifest)
