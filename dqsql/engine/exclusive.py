@@ -27,9 +27,10 @@ def locked(target: Target, models: Iterable[str]) -> Iterator[None]:
     """Let nobody else on this machine write of these models for as long as this lasts.
 
     That is so where the tables are in a folder of this machine. The system gives a lock back when
-    the process ends, however it ends. A thread does not lock itself out.
+    the process ends, however it ends. A thread waits for others, such as those of streams, and does
+    not lock itself out.
 
-    Raises StorageError: another process, or thread, has one of the models.
+    Raises StorageError: another process has one of the models.
     """
     folder = local_folder(target)
     if folder is None or sys.platform == "win32":
@@ -44,6 +45,7 @@ def locked(target: Target, models: Iterable[str]) -> Iterator[None]:
         if taken is not None:
             with _TAKING:
                 _give_back(taken, wanted)
+                _TAKING.notify_all()
 
 
 def lock_file(folder: Path) -> Path:
@@ -64,11 +66,17 @@ class _LockFile:
 
 
 _FILES: dict[Path, _LockFile] = {}
-_TAKING = threading.Lock()
+_TAKING = threading.Condition()
 
 
 def _take(path: Path, models: Sequence[str]) -> _LockFile | None:
     """The file in which models are locked now; None where there can be none."""
+    me = threading.get_ident()
+    while (busy := _held_by_others(path, models, me)) is not None:
+        if any(me in users for users in _FILES[path].users.values()):
+            # Each would wait for what the other one has.
+            raise _taken(busy)
+        _TAKING.wait()
     if path not in _FILES:
         try:
             _FILES[path] = _LockFile(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o666))
@@ -82,14 +90,18 @@ def _take(path: Path, models: Sequence[str]) -> _LockFile | None:
             users = found.users.setdefault(_place(model), [])
             if not users:
                 _lock(found.handle, model)
-            elif threading.get_ident() not in users:
-                raise _taken(model)
-            users.append(threading.get_ident())
+            users.append(me)
             done.append(model)
     except StorageError:
         _give_back(found, done)
         raise
     return found
+
+
+def _held_by_others(path: Path, models: Sequence[str], me: int) -> str | None:
+    """A model that another thread of this process is working on."""
+    users = _FILES[path].users if path in _FILES else {}
+    return next((m for m in models if (u := users.get(_place(m))) and me not in u), None)
 
 
 def _give_back(file: _LockFile, models: Sequence[str]) -> None:

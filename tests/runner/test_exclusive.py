@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -89,22 +90,44 @@ def test_a_thread_that_ends_gives_back_its_own_models_only(tmp_path: Path) -> No
         pass
 
 
-def test_two_threads_do_not_write_of_one_model(tmp_path: Path) -> None:
+def test_two_threads_do_not_write_of_one_model_at_once(tmp_path: Path) -> None:
     mine = target(tmp_path)
     (tmp_path / "dq").mkdir()
+    done: list[str] = []
 
-    def other(*models: str) -> str:
+    def other(*models: str) -> None:
         with locked(mine, models):
-            return "held"
+            done.append(models[0])
 
-    with ThreadPoolExecutor(1) as threads, locked(mine, ["orders"]):
-        with pytest.raises(StorageError, match="working on the model orders"):
-            threads.submit(other, "items", "orders").result()
-        assert threads.submit(other, "items").result() == "held"
+    with ThreadPoolExecutor(2) as threads:
         with locked(mine, ["orders"]):
-            pass
-    with locked(mine, ["items", "orders"]):
-        pass
+            waiting = threads.submit(other, "items", "orders")
+            threads.submit(other, "flights").result()
+            # A run inside a run goes on.
+            with locked(mine, ["orders"]):
+                assert done == ["flights"]
+            assert not waiting.done()
+        waiting.result()
+    assert done == ["flights", "items"]
+
+
+def test_two_threads_that_need_what_the_other_has(tmp_path: Path) -> None:
+    mine = target(tmp_path)
+    (tmp_path / "dq").mkdir()
+    both = threading.Barrier(2)
+
+    def nested(first: str, second: str) -> str:
+        with locked(mine, [first]):
+            both.wait()
+            try:
+                with locked(mine, [second]):
+                    return "went on"
+            except StorageError:
+                return "refused"
+
+    with ThreadPoolExecutor(2) as threads:
+        ends = [threads.submit(nested, *pair) for pair in (("a", "b"), ("b", "a"))]
+        assert "refused" in [end.result() for end in ends]
 
 
 def test_a_folder_without_locks_is_no_error(tmp_path: Path) -> None:
