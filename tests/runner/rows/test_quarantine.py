@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -90,6 +91,16 @@ def test_rows_are_split_once_with_reasons(make_shop: MakeShop) -> None:
         " --quarantine, or set `quarantine` in the model, to replace them"
     ]
     assert {r["batch"]: r["quarantined"] for r in shop.table("dq_batches", "dq")}[ONE] is None
+
+
+def test_runs_in_two_threads_split_rows_once(make_shop: MakeShop) -> None:
+    shop = make_shop(MODEL, ROWS)
+    shop.shops("a", "b", "c")
+    with ThreadPoolExecutor(2) as threads:
+        runs = [threads.submit(shop.run, quarantine=True) for _ in range(2)]
+        # Who comes second finds that nothing is new.
+        assert sorted(len(run.result().batches) for run in runs) == [0, 2]
+    assert (shop.good(), shop.bad()) == (GOOD, BAD)
 
 
 @pytest.mark.parametrize(
