@@ -45,6 +45,8 @@ OF_CATEGORIES = frozenset({"chi2"})
 WITH_P_VALUE = frozenset({"ks", "chi2"})
 
 _BINS = 10
+# Of a column with more values, new ones come and go.
+_FEW_VALUES = 50
 _SHOWN = 3
 # Sums of shares are off by so much at most.
 _ROUNDING = 1e-9
@@ -312,6 +314,18 @@ def _category_shifts(names: Sequence[str | None], p: FloatArray, q: FloatArray) 
         f" {_percent(before[i])} -> {_percent(now[i])}"
         for i in moved
     )
+
+
+def new_categories(before: CategoricalState, now: CategoricalState) -> tuple[str, ...]:
+    """The values that are new since a batch, of a column with few values: `new 'EURO' 5%`.
+
+    Nothing where some values were not kept.
+    """
+    if not before.counts or before.other or now.other or len(now.counts) > _FEW_VALUES:
+        return ()
+    found = {name: share for name, share in now.shares.items() if name not in before.counts}
+    most = sorted(found, key=lambda name: (-found[name], name))[:_SHOWN]
+    return tuple(f"new {name!r} {_percent(found[name])}" for name in most)
 
 
 def _percent(share: float) -> str:

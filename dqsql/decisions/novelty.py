@@ -370,7 +370,7 @@ def _words(
 def _before(contribution: MetricContribution) -> str:
     low, high = contribution.lower, contribution.upper
     if low == high:
-        return f"always {number_text(low)} before"
+        return f"{number_text(low)} in each of them"
     return (
         f"{number_text(low)} to {number_text(high)} before"
         f" (about {number_text(contribution.expected)} expected)"

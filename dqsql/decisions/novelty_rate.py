@@ -11,7 +11,7 @@ comparable with a new one's. It also finds metrics that are usual one by one and
 The probability of what is left then is that of tails learned from past batches
 (`dqsql.decisions.tails`), whose heaviness is shrunken towards that of the batch's other metrics. A
 miss that past batches exceeded on its side is at least as probable as they were frequent, and so is
-a whole number that is nearly always 0 and was as far from it before, on either side. The least
+a number that is nearly always 0 and was as far from it before, on either side. The least
 probability is corrected for the number of columns and for the number of metrics of its column, so
 that columns have equal parts of the rate, whatever they are of. Pure functions of arrays.
 """
@@ -127,23 +127,23 @@ def _beside(past: FloatArray, miss: FloatArray) -> tuple[FloatArray, FloatArray]
 
 
 def _exceptions(values: FloatArray, tested: FloatArray) -> FloatArray:
-    """How often whole numbers that are nearly always 0 were as far from it, F; 0 if never.
+    """How often numbers that are nearly always 0 were as far from it, F; 0 if never.
 
     They have no tails to speak of: after two ones in a hundred batches, -1 is about as probable as
-    these. One is the least that they can be: once one of them was, all tell together how often
-    that happens.
+    these. One is the least that whole numbers can be: once one of them was, all tell together how
+    often that happens.
 
     Args:
         values: F x K past values.
         tested: F.
     """
-    whole = (values == np.rint(values)).all(axis=1) & (tested == np.rint(tested))
-    rare = whole & ((values == 0).mean(axis=1) > _NEARLY_ALWAYS)
+    rare = (values == 0).mean(axis=1) > _NEARLY_ALWAYS
+    whole = rare & (values == np.rint(values)).all(axis=1) & (tested == np.rint(tested))
     far = (np.abs(values) >= np.abs(tested)[:, None]).sum(axis=1)
     often = np.where(far > 0, (1 + far) / (1 + values.shape[1]), 0.0)
-    jumps = np.count_nonzero(values[rare])
-    of_all = (1 + jumps) / (1 + values[rare].size) if jumps else 0.0
-    often = np.where(np.abs(tested) <= 1, np.maximum(often, of_all), often)
+    jumps = np.count_nonzero(values[whole])
+    of_all = (1 + jumps) / (1 + values[whole].size) if jumps else 0.0
+    often = np.where(whole & (np.abs(tested) <= 1), np.maximum(often, of_all), often)
     return np.asarray(np.where(rare, often, 0.0), dtype=float)
 
 

@@ -4,8 +4,8 @@ That two batches are equal in all metrics says little of small tables, of consta
 columns that follow from one another. So its probability is counted from the history. Of each column
 that varies: how often two batches were equal in all of its metrics (plus one such pair: Laplace's
 rule of succession). These are multiplied, but only those of half of the columns, which were equal
-most often: a column may follow from another one. Where two batches were equal in all metrics, it is
-at least as probable as that was frequent.
+most often: a column may follow from another one. Where three batches were equal to one before in
+all metrics, it is at least as probable as that was frequent.
 
 A batch that is equal to one of K others is told of if that is rarer than the rate. Pure functions
 of arrays.
@@ -24,6 +24,8 @@ from dqsql.decisions.arrays import BoolArray, FloatArray
 _ROUNDING = 1e-11
 # Pairs are made of so many of the newest batches: nearly 5,000, which is as rare as it needs to be.
 _NEWEST = 100
+# So many batches that were equal to one before them are usual for a table.
+_USUAL = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,10 @@ def _chance(columns: npt.NDArray[np.int64], history: FloatArray) -> float:
     odds = np.sort((1 + by_column.sum(axis=1)) / (1 + first.size))[::-1]
     varying = odds[odds < 1]
     together = float(np.prod(varying[: varying.size // 2]))
-    seen = int(by_column.all(axis=0).sum()) / first.size
+    equal = by_column.all(axis=0)
+    # One or two copies are no chance yet: who delivers old rows once does it again.
+    copies = np.unique(second[equal]).size
+    seen = int(equal.sum()) / first.size if copies >= _USUAL else 0.0
     return min(1.0, len(history) * max(together, seen))
 
 

@@ -192,13 +192,14 @@ def has_session() -> bool:
 
 
 def files_in(paths: Sequence[Path]) -> list[File] | None:
-    """Path, size and time of change of all files; None where there are too many to look at."""
+    """Path, size and times of change of all files; None where there are too many to look at."""
     found: list[File] = []
     try:
         for path in paths:
             for file in _files(path):
                 stat = file.stat()
-                found.append((str(file), stat.st_size, stat.st_mtime_ns))
+                # Who copies a file may set the first time back, but not the second one.
+                found.append((str(file), stat.st_size, stat.st_mtime_ns + stat.st_ctime_ns))
                 if len(found) > _MOST_FILES:
                     return None
     except OSError:

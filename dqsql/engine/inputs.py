@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 # Functions whose value is another one in the next run.
 _UNSTEADY = re.compile(
     r"\b(current_date|curdate|current_time|current_timestamp|localtimestamp|now|unix_timestamp"
-    r"|rand|randn|random|randstr|uniform|uuid|shuffle|current_user|session_user|user)\b",
+    r"|rand|randn|random|randstr|uniform|uuid|shuffle|current_user|session_user|user)\b"
+    # Literals of Spark's: date 'today'.
+    r"|'\s*(now|today|tomorrow|yesterday)\b",
     re.IGNORECASE,
 )
 

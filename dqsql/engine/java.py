@@ -8,11 +8,11 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from dqsql.errors import JavaNotFoundError
 
-_SUPPORTED = (17, 21)
 _PATIENCE = 30.0  # seconds
 _INSTALL = {
     "Linux": "apt-get install openjdk-17-jre-headless (Debian, Ubuntu) or "
@@ -40,17 +40,25 @@ def find_java() -> Java:
     path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if path is None or not Path(path).exists():
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java on PATH"
-        raise JavaNotFoundError(f"no Java found ({where}); Spark needs Java 17 or 21", hint=_how())
+        raise JavaNotFoundError(f"no Java found ({where}); {_needs()}", hint=_how())
     text = _version(path)
     match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if match is None:
         raise JavaNotFoundError(f"{path} does not answer to -version", hint=_how())
     major = int(match.group(1)) if match.group(1) != "1" else int(match.group(2) or 0)
-    if major not in _SUPPORTED:
-        raise JavaNotFoundError(
-            f"Java {major} at {path} is not supported; Spark needs Java 17 or 21", hint=_how()
-        )
+    if major not in _supported():
+        raise JavaNotFoundError(f"Java {major} at {path} is not supported; {_needs()}", hint=_how())
     return Java(path, major, text.strip().splitlines()[-1] if text.strip() else "")
+
+
+def _supported() -> tuple[int, ...]:
+    """The versions that the installed Spark runs with; 4.1 fails with Java 25 at once."""
+    return (17, 21) if metadata.version("pyspark").startswith("4.1.") else (17, 21, 25)
+
+
+def _needs() -> str:
+    *others, last = _supported()
+    return f"Spark needs Java {', '.join(map(str, others))} or {last}"
 
 
 def _version(path: str) -> str:

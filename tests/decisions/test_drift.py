@@ -16,6 +16,7 @@ from dqsql.decisions.drift import (
     categorical_drift,
     chi_squared,
     ks_p_value,
+    new_categories,
     numeric_drift,
     pooled_categories,
     population_stability,
@@ -262,3 +263,13 @@ def test_samples_of_many_categories_do_not_differ(categories: int) -> None:
     new = categorical_drift("psi", then, kept(np.append(counts, 1_000)))
     assert new.value > 0.2
     assert new.shifts[0].endswith("-> 10%")
+
+
+def test_new_values_of_a_column_of_few_are_told() -> None:
+    before = CategoricalState({"EUR": 90.0, "USD": 10.0})
+    now = CategoricalState({"EUR": 85.0, "USD": 10.0, "EURO": 5.0, "x": 0.0})
+    assert new_categories(before, now) == ("new 'EURO' 5%",)
+    assert new_categories(now, before) == ()
+    # Of values that were not kept nobody knows whether they are new.
+    assert new_categories(CategoricalState({"EUR": 90.0}, 10.0), now) == ()
+    assert new_categories(CategoricalState({}), now) == ()

@@ -143,7 +143,7 @@ def test_metric_that_never_varied() -> None:
     new[3] = 0.9
     found = decide_novelty(features(30), history, new)
     assert found.status == "anomalous"
-    assert "always 1 before" in found.explanation
+    assert "1 in each of them" in found.explanation
 
 
 def test_drift_is_no_novelty_but_its_jump_is() -> None:

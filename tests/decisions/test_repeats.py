@@ -55,8 +55,11 @@ def test_the_order_of_metrics_and_their_units_do_not_matter(seed: int) -> None:
 def test_batches_that_are_often_alike_are_none() -> None:
     assert repeated(COLUMNS, np.ones((30, 24)), np.ones(24), 0.05) is None
     history = varying(3)
-    # A table that had the same rows twice before will have them again.
-    history[20] = history[4]
+    # A table that had the same rows three times again will have them once more.
+    for copies, place in enumerate((20, 22, 25)):
+        found = repeated(COLUMNS, history, history[4], 0.05)
+        assert found is not None and found.place == (4, 20, 22)[copies]
+        history[place] = history[4]
     assert repeated(COLUMNS, history, history[4], 0.05) is None
 
 

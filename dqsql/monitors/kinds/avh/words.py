@@ -10,7 +10,7 @@ import numpy as np
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE
-from dqsql.decisions.drift import categorical_drift
+from dqsql.decisions.drift import categorical_drift, new_categories
 from dqsql.decisions.program import (
     COUNTED,
     ClauseVerdict,
@@ -36,6 +36,8 @@ _SHOWN_CLAUSES = 3
 # What says in numbers where a distribution moved, if by so many of its standard deviations.
 _PLACES = ("min", "p25", "median", "p75", "max")
 _FAR_OUT, _TINY = 3.0, 1e-300
+# Bounds on metrics that were always 0 are less.
+_ZERO = 1e-6
 
 
 def message(
@@ -75,7 +77,7 @@ def message(
 def moved(verdict: ProgramVerdict, before: TextState, now: TextState) -> Sequence[str]:
     """The values, or else shapes of texts, whose shares differ most: `'DE' 70% -> 40%`.
 
-    Nothing where no distance is beyond its bounds.
+    Of other bounds that are broken, the values that are new in a column of few are told.
     """
     broken = {c.clause.metric for c in verdict.clauses if c.status != "pass"}
     if not broken.isdisjoint(CATEGORICAL_DISTANCES):
@@ -83,7 +85,7 @@ def moved(verdict: ProgramVerdict, before: TextState, now: TextState) -> Sequenc
     # Running numbers are compared without their widths.
     if not broken.isdisjoint(PATTERN_DISTANCES) and not counted_on(before, now):
         return categorical_drift("js", before.patterns, now.patterns).shifts
-    return ()
+    return new_categories(before.values, now.values) if broken else ()
 
 
 def shifted(
@@ -137,6 +139,9 @@ def _short(verdict: ClauseVerdict) -> str:
     if verdict.clause.metric in COMPLETENESS_METRICS:
         return share_words(verdict.clause.metric, verdict.observed, low, high) + words
     expected = range_words(low, high, number_text)
+    if not transform.lag and verdict.clause.center == 0 and high is not None and 0 < high < _ZERO:
+        # The bound is where rounding ends.
+        expected = "0, as always before"
     return f"{name} is {number_text(verdict.observed)} (expected {expected}{words})"
 
 

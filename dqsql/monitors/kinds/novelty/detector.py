@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.distances import CategoricalState
+from dqsql.decisions.drift import new_categories
 from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from dqsql.decisions.repeats import Repeat, repeated
@@ -39,7 +42,7 @@ from dqsql.monitors.recompute import rests_on
 from dqsql.monitors.settings import read_settings
 
 NAME = "novelty"
-_SHOWN_CONTRIBUTIONS = 10
+_SHOWN_CONTRIBUTIONS, _TOLD = 10, 3
 # What values that are the same in all rows do not change.
 _NOT_OF_VALUES = frozenset(
     {"completeness", "approx_count_distinct", "most_frequent_ratio", "most_frequent_share"}
@@ -163,13 +166,15 @@ class NoveltyDetector:
 
         Without those that it found far out unless that recurs.
         """
-        history, odd = self.context.history, self.excluded.batches(unit.exclude_where)
-        keys, window = unit.keys.values(), unit.config.window
-        past = history.before(batch, unit.reach)
-        past = [b for b in past if any(history.measured(k, b) for k in keys)]
-        past = [b for b in past if b not in odd]
-        past = history.usual(unit.monitor.id, past, window or len(past))
+        past, window = self._measured(unit, batch), unit.config.window
+        past = self.context.history.usual(unit.monitor.id, past, window or len(past))
         return past[-window:] if window else past
+
+    def _measured(self, unit: VectorUnit, batch: str) -> list[str]:
+        """The accepted batches that are not excluded and were measured, oldest first."""
+        history, odd = self.context.history, self.excluded.batches(unit.exclude_where)
+        past = (b for b in history.before(batch, unit.reach) if b not in odd)
+        return [b for b in past if any(history.measured(k, b) for k in unit.keys.values())]
 
     def matrix(self, unit: VectorUnit, steps: Sequence[str], past: Sequence[str]) -> FloatArray:
         """The metrics of `steps`, K x F; NaN for those that are not in `past`."""
@@ -189,14 +194,16 @@ class NoveltyDetector:
         row = feature_vector(features, new)
         return decide_novelty(features, matrix, row, unit.config, wall_times((*steps, batch)))
 
-    def repeat(
-        self, unit: VectorUnit, past: Sequence[str], batch: str
-    ) -> tuple[str, Repeat] | None:
-        """The batch before that a batch is, delivered again, where that can be told."""
+    def repeat(self, unit: VectorUnit, batch: str) -> tuple[str, Repeat] | None:
+        """The batch before that a batch is, delivered again, where that can be told.
+
+        It may be one that was found far out.
+        """
         if not unit.config.keeps_rate:
             return None
         history = self.context.history
         keys = undated(unit.keys)
+        past = self._measured(unit, batch)
         matrix = history.matrix(list(keys.values()), past)
         new = np.array([history.value(k, batch) for k in keys.values()])
         numbers = {f.column: i for i, f in enumerate(keys)}
@@ -231,7 +238,10 @@ class NoveltyDetector:
             upper=finite(decision.threshold),
             score=_ratio(decision.score, decision.threshold),
         )
-        result = _with_repeat(result, self.repeat(unit, past, batch))
+        if decision.status == "anomalous":
+            news = self._new_values(unit, decision, past[-1], batch)
+            result = replace(result, message=result.message + news)
+        result = _with_repeat(result, self.repeat(unit, batch))
         record = decision.to_dict()
         record["contributions"] = record["contributions"][:_SHOWN_CONTRIBUTIONS]
         return with_details(
@@ -241,6 +251,26 @@ class NoveltyDetector:
             **left,
             **rests_on(history, past, batch),
         )
+
+    def _new_values(
+        self, unit: VectorUnit, decision: NoveltyDecision, last: str, batch: str
+    ) -> str:
+        """Which values are new in columns that are far out, where a monitor keeps their values."""
+        plan, history = self.context.plan, self.context.history
+        told = {c.feature.column for c in decision.contributions[:_TOLD] if c.score > 0}
+        words = []
+        for metric in plan.metrics:
+            plain = metric.scope is Scope.DELTA and metric.where is None
+            if metric.name != "value_profile" or metric.column not in told or not plain:
+                continue
+            if hides_values(plan.model, metric.column, unit.monitor.settings):
+                continue
+            states = (
+                CategoricalState.of(history.profile(key_of(metric), b)) for b in (last, batch)
+            )
+            found = new_categories(*states)
+            words += [f"; in {metric.column} {', '.join(found)}"] if found else []
+        return "".join(words)
 
     def judged(
         self, unit: VectorUnit, steps: Sequence[str], past: Sequence[str], batch: str

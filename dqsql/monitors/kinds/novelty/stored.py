@@ -98,7 +98,7 @@ class NoveltyReplay:
         between = history.steps(past, batch)
         matrix = self.detector.matrix(unit, between, past)
         status = self.detector.judged(unit, between, past, batch)[0].status
-        again = self.detector.repeat(unit, past, batch) is not None
+        again = self.detector.repeat(unit, batch) is not None
         known = status in ("ok", "anomalous")
         tally.add(batch, (again or status == "anomalous") if known else None)
         if batch in tally.flagged or again or status != "ok":
