@@ -232,5 +232,8 @@ def spread_floor(
     if metric in metric_traits.DISTANCE_METRICS and level <= EQUALITY_TOLERANCE:
         # The earth mover's distance has the column's unit.
         floor = RELATIVE_RESOLUTION * value_range if metric == "emd" else _DISTANCE_RESOLUTION
+    if metric == "l_inf" and level <= _DISTANCE_RESOLUTION:
+        # Of keys it is the share of one row, and a second row is no news.
+        floor = max(floor, level)
     floor = max(floor, EQUALITY_TOLERANCE)
     return floor / level if log and level > 0 else floor

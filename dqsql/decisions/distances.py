@@ -292,14 +292,19 @@ def _own(state: CategoricalState, shared: float) -> FloatArray:
 
 
 def _shared_of_keys(reference: CategoricalState, new: CategoricalState) -> float:
-    """The share of values that two columns of keys have in common, by those listed; else 1.
+    """The share of other values that two columns of keys have in common, by those listed.
 
-    Those listed are a sample by hash, the same of both sides.
+    Where a listed value occurs once, so do all others: those listed are a sample of them by hash,
+    the same of both sides. The fewer of the listed values that is, the less of a key is the column,
+    whose other values are then one, the same on both sides.
     """
     sides = reference.counts, new.counts
-    if not all(side and max(side.values()) <= 1 for side in sides):
+    once = [{key for key, count in side.items() if count <= 1} for side in sides]
+    if not all(once):
         return 1.0
-    return len(sides[0].keys() & sides[1].keys()) / max(map(len, sides))
+    common = len(once[0] & once[1]) / max(map(len, once))
+    keys = min(len(found) / len(side) for found, side in zip(once, sides, strict=True))
+    return 1.0 - keys * (1.0 - common)
 
 
 def _quantiles(values: npt.ArrayLike) -> FloatArray:

@@ -126,3 +126,15 @@ def test_batches_of_one_shape_have_no_distance_whatever_their_sizes() -> None:
     assert d.kl_divergence(*d.align_counts(old, new)) == 0.0
     padded = d.kl_divergence([3.0, 0.0, 7.0], [1.0, 0.0, 2.0])
     assert padded == d.kl_divergence([3.0, 7.0], [1.0, 2.0])
+
+
+def test_a_value_that_occurs_twice_makes_no_other_column_of_keys() -> None:
+    # Of many keys, the most frequent and a sample of the others are kept.
+    before = d.CategoricalState({f"a{i}": 1.0 for i in range(200)}, 140.0)
+    now = d.CategoricalState({"b0": 2.0, **{f"b{i}": 1.0 for i in range(1, 200)}}, 84.0)
+    found = d.categorical_distances(before, now)
+    assert found["l_inf"] == pytest.approx(2 / 285)
+    # Where few values occur once, the others are one value of both sides.
+    most = d.CategoricalState({**{f"c{i}": 50.0 for i in range(199)}, "c": 1.0}, 100.0)
+    less = d.CategoricalState({**{f"c{i}": 50.0 for i in range(199)}, "d": 1.0}, 100.0)
+    assert d.categorical_distances(most, less)["l_inf"] < 0.001
