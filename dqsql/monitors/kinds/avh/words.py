@@ -85,7 +85,9 @@ def moved(verdict: ProgramVerdict, before: TextState, now: TextState) -> Sequenc
     # Running numbers are compared without their widths.
     if not broken.isdisjoint(PATTERN_DISTANCES) and not counted_on(before, now):
         return categorical_drift("js", before.patterns, now.patterns).shifts
-    return new_categories(before.values, now.values) if broken else ()
+    if broken.issubset({*COMPLETENESS_METRICS, "row_count"}):
+        return ()
+    return new_categories(before.values, now.values)
 
 
 def shifted(
