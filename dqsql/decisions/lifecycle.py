@@ -73,7 +73,8 @@ def updated_findings(
     by_check = _by_check(results)
     rows = {row["finding_id"]: dict(row) for row in stored}
     before = {key: dict(row) for key, row in rows.items()}
-    back = [row for row in rows.values() if checks is not None and _is_back(row, checks)]
+    newest = {row["check_id"]: row for row in sorted(rows.values(), key=_place)}.values()
+    back = [row for row in newest if checks is not None and _is_back(row, checks)]
     for row in back:
         if passes := passed_after(row["check_id"], row["last_batch"]):
             row.update(resolved_batch=passes[0], reason=None)
@@ -160,7 +161,11 @@ def _add(
     if current is None:
         current = _opened(bad[0], batch, now, rows)
         rows[current["finding_id"]] = current
-    elif current["author"] == DQSQL and current["resolved_batch"] in (batch, None):
+    elif (
+        current["resolved_at"] is not None
+        and current["author"] == DQSQL
+        and current["resolved_batch"] in (batch, None)
+    ):
         # It was repaired, or its check was gone, and it is as it was again.
         if current["reason"] == _DROPPED:
             current.update(batches=[], status=bad[0].status.value)
@@ -208,6 +213,10 @@ _UNRESOLVED: Mapping[str, Any] = {
 
 # What is opened again is as it was opened.
 REOPENED: Mapping[str, Any] = {**_UNRESOLVED, "acknowledged_at": None, "muted_until": None}
+
+
+def _place(row: Row) -> Any:
+    return batch_order(row["first_batch"])
 
 
 def _is_back(row: Row, checks: Collection[str]) -> bool:

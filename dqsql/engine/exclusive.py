@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from dqsql.errors import StorageError
 from dqsql.model.project import Target, local_folder
@@ -37,15 +38,15 @@ def locked(target: Target, models: Iterable[str]) -> Iterator[None]:
         yield
         return
     wanted = sorted(set(models))
-    with _TAKING:
+    with _Held.changes:
         taken = _take(lock_file(folder.resolve()), wanted)
     try:
         yield
     finally:
         if taken is not None:
-            with _TAKING:
+            with _Held.changes:
                 _give_back(taken, wanted)
-                _TAKING.notify_all()
+                _Held.changes.notify_all()
 
 
 def lock_file(folder: Path) -> Path:
@@ -65,25 +66,37 @@ class _LockFile:
     users: dict[int, list[int]] = field(default_factory=dict)
 
 
-_FILES: dict[Path, _LockFile] = {}
-_TAKING = threading.Condition()
+class _Held:
+    """The lock files that are open in this process; `changes` guards them."""
+
+    files: ClassVar[dict[Path, _LockFile]] = {}
+    changes: ClassVar[threading.Condition] = threading.Condition()
+
+
+def _forget() -> None:
+    """A copy of the process has none of its locks, nor the threads that would give them back."""
+    _Held.files, _Held.changes = {}, threading.Condition()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _take(path: Path, models: Sequence[str]) -> _LockFile | None:
     """The file in which models are locked now; None where there can be none."""
     me = threading.get_ident()
     while (busy := _held_by_others(path, models, me)) is not None:
-        if any(me in users for users in _FILES[path].users.values()):
-            # Each would wait for what the other one has.
+        if any(me in users for file in _Held.files.values() for users in file.users.values()):
+            # Each might wait for what the other one has.
             raise _taken(busy)
-        _TAKING.wait()
-    if path not in _FILES:
+        _Held.changes.wait()
+    if path not in _Held.files:
         try:
-            _FILES[path] = _LockFile(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o666))
+            _Held.files[path] = _LockFile(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o666))
         except OSError:
             # A folder that may be read only: what is written will say so.
             return None
-    found = _FILES[path]
+    found = _Held.files[path]
     done: list[str] = []
     try:
         for model in models:
@@ -100,7 +113,7 @@ def _take(path: Path, models: Sequence[str]) -> _LockFile | None:
 
 def _held_by_others(path: Path, models: Sequence[str], me: int) -> str | None:
     """A model that another thread of this process is working on."""
-    users = _FILES[path].users if path in _FILES else {}
+    users = _Held.files[path].users if path in _Held.files else {}
     return next((m for m in models if (u := users.get(_place(m))) and me not in u), None)
 
 
@@ -115,7 +128,7 @@ def _give_back(file: _LockFile, models: Sequence[str]) -> None:
                 fcntl.lockf(file.handle, fcntl.LOCK_UN, 1, _place(model))
     if not any(file.users.values()):
         os.close(file.handle)
-        del _FILES[file.path]
+        del _Held.files[file.path]
 
 
 def _place(model: str) -> int:

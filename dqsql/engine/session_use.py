@@ -75,7 +75,7 @@ def using_session(spark: SparkSession, project: Path) -> Iterator[None]:
         _CHANGED.wait_for(lambda: use.is_free_for(user))
         if not use.users:
             _drop(spark, use)
-            write_for(str(spark.version))
+        write_for(str(spark.version))
         use.users.append(user)
     try:
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
@@ -201,6 +201,8 @@ class StoredVerdicts:
     def after(self, check_id: str, batch: str) -> list[str]:
         """The batches after one on which a check passed, oldest first. Raises StorageError."""
         order = batch_order(batch)
+        if not self.tested or order < min(map(batch_order, self.tested)):
+            return replace(self, tested=(batch,)).after(check_id, batch)
         return [b for b in self._passed.get(check_id, ()) if batch_order(b) > order]
 
     def of(self, check_id: str, batches: Sequence[str]) -> list[dict[str, Any]]:

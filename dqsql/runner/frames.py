@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.plan import compile_model
+from dqsql.dialect import write_for
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.journal import Journal
 from dqsql.errors import AnnotationError, DqsqlError, NoBatchError, Span, UsageError, error_of
@@ -225,6 +226,7 @@ def _checked(
         # What it gathers is never written.
         journal=Journal(store),
     )
+    write_for(str(spark.version))
     view = as_view(frame, view_name(plan.model))
     with _ONE_AT_A_TIME, view, configured(spark, runtime_conf(project.target)):
         register_dependencies(spark, project, plan.model)

@@ -278,7 +278,7 @@ class ProjectRun:
         left = [p for p in plans if p.model.name in worked - told and not lacks_columns(p.model)]
         ids = {p.model.name: found for p in left if (found := p.declared_ids) is not None}
         ids |= dict.fromkeys(gone, frozenset())
-        resolve_gone(store, self._project, self._findings, ids, self.started)
+        resolve_gone(store, self._project, self._findings, self.ledgers, ids, self.started)
         # That a model has no rows is told by every run.
         lasting = worked.difference(m.model for m in models if m.gone is not None)
         changed = self._changes.changed

@@ -24,6 +24,7 @@ from dqsql.decisions.reviews import (
 from dqsql.engine.exclusive import locked
 from dqsql.engine.history import stored_rows
 from dqsql.engine.ledger import ledger_rows
+from dqsql.engine.verdicts import StoredVerdicts
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import as_known, batch_order
 from dqsql.model.project import Project
@@ -309,17 +310,21 @@ def resolve_gone(
     store: Store,
     project: Project,
     findings: Mapping[str, Sequence[Row]],
+    ledgers: Mapping[str, Collection[str]],
     checks: Mapping[str, Collection[str]],
     now: dt.datetime,
 ) -> None:
     """Resolve the findings of checks that are gone; `checks` are the ids that each model has now.
 
-    `findings` are the rows of dq_findings by model. Raises StorageError.
+    Those of checks that are there again are open again. `findings` are the rows of dq_findings by
+    model, `ledgers` their batches. Raises StorageError.
     """
     rows: list[Row] = []
     for model, ids in checks.items():
         stored = findings.get(model, ())
-        rows += updated_findings(stored, (), now, project.known_checks(ids, stored)) or ()
+        known = project.known_checks(ids, stored)
+        after = StoredVerdicts(store, model, ledgers.get(model, ()), ()).after
+        rows += updated_findings(stored, (), now, known, passed_after=after) or ()
     if rows:
         store.replace_partition(FINDINGS, rows)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -109,6 +111,23 @@ def test_two_threads_do_not_write_of_one_model_at_once(tmp_path: Path) -> None:
             assert not waiting.done()
         waiting.result()
     assert done == ["flights", "items"]
+
+
+def test_a_copy_of_the_process_has_none_of_its_locks(tmp_path: Path) -> None:
+    mine = target(tmp_path)
+    (tmp_path / "dq").mkdir()
+    with warnings.catch_warnings():
+        # Of threads that Spark and numpy have left.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with locked(mine, ["orders"]):
+            child = os.fork()
+            if not child:
+                try:
+                    with locked(mine, ["orders"]):
+                        os._exit(1)
+                except StorageError:
+                    os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
 
 
 def test_two_threads_that_need_what_the_other_has(tmp_path: Path) -> None:

@@ -138,6 +138,11 @@ def test_what_is_muted_stays_so_if_it_ends_and_fails_again() -> None:
     found = heeded(row, LATER)
     assert (found["state"], found["author"], found["reason"]) == ("muted", "dqsql", "known")
     assert heeded(row, until + dt.timedelta(hours=1))["state"] == "open"
+    # The next batch that fails is part of it, and nothing opens it once more.
+    later = LATER + dt.timedelta(days=1)
+    (longer,) = rows([row | {"notified_at": LATER}], of("ff"), later)
+    assert (longer["batch_count"], longer["opened_at"]) == (2, row["opened_at"])
+    assert longer["notified_at"] == LATER
 
 
 def test_what_a_person_resolved_stays_so() -> None:
