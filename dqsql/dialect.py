@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import metadata
 from itertools import count, pairwise
 
 from sqlglot import exp
@@ -26,6 +25,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dqsql.errors import DqsqlError, Span, SqlSyntaxError, UnsupportedExpressionError
 from dqsql.spark_grammar import OpaqueSpark, OpaqueSpark41, usable
+from dqsql.version import SPARK
 
 _DIALECT = usable(OpaqueSpark())
 _WRITERS: dict[bool, Spark] = {True: _DIALECT, False: usable(OpaqueSpark41())}
@@ -287,27 +287,25 @@ def _writer_for(version: str) -> Spark:
     return _WRITERS[(first, second) >= (4, 2)]
 
 
-def _installed() -> Spark:
-    try:
-        return _writer_for(metadata.version("pyspark"))
-    except metadata.PackageNotFoundError:
-        return _DIALECT
-
-
 class _Writing:
-    """What `to_sql` writes by: that of the Spark installed, then that of the session in use."""
+    """What `to_spark` writes by: for the Spark installed, then for the session in use."""
 
-    dialect = _installed()
+    dialect = _writer_for(SPARK)
 
 
 def write_for(version: str) -> None:
-    """Let `to_sql` write for a version of Spark, such as `4.1.2`, from now on."""
+    """Let `to_spark` write for a version of Spark, such as `4.1.2`, from now on."""
     _Writing.dialect = _writer_for(version)
 
 
+def to_spark(ast: exp.Expr) -> str:
+    """Write a statement for the Spark that runs it; names and hashes are made of `to_sql`."""
+    return _written(ast, _Writing.dialect)
+
+
 def to_sql(ast: exp.Expr, *, pretty: bool = False) -> str:
-    """Write an AST as Spark SQL, of the version that is used."""
-    return _written(ast, _Writing.dialect, pretty=pretty)
+    """Write an AST as Spark SQL."""
+    return _written(ast, _DIALECT, pretty=pretty)
 
 
 def _written(ast: exp.Expr, dialect: Spark, *, pretty: bool = False) -> str:
@@ -324,7 +322,7 @@ def check_fidelity(text: str, tokens: Sequence[Token], ast: exp.Expr) -> None:
     `tokens` are those of `text`. Operators and keywords may be respelled (`!=` as `<>`), content
     may not. Raises UnsupportedExpressionError.
     """
-    before, after = _content(tokens), _content(tokenize(_written(ast, _DIALECT)))
+    before, after = _content(tokens), _content(tokenize(to_sql(ast)))
     if before != after:
         lost, gained = before - after, after - before
         odd = ", ".join(repr(word) for word in (lost or gained))

@@ -388,9 +388,9 @@ def _adjusted(limit: Limits, expected: float, settings: AnomalySettings) -> Limi
 
 def _reached(limit: Limits, value: float, expected: float) -> Limits:
     """Limits that are the value where rounding alone puts it beyond: 0.7 + 0.1 is below 0.8."""
-    if not (math.isfinite(expected) and math.isfinite(value)):
+    if not math.isfinite(value):
         return limit
-    slack = EQUALITY_TOLERANCE * max(abs(value), abs(expected))
+    slack = EQUALITY_TOLERANCE * max(abs(value), abs(expected) if math.isfinite(expected) else 0.0)
     lower, upper = limit.lower, limit.upper
     lower = value if 0 < lower - value <= slack else lower
     upper = value if 0 < value - upper <= slack else upper

@@ -317,15 +317,17 @@ def _category_shifts(names: Sequence[str | None], p: FloatArray, q: FloatArray) 
 
 
 def new_categories(before: CategoricalState, now: CategoricalState) -> tuple[str, ...]:
-    """The values that are new since a batch, of a column with few values: `new 'EURO' 5%`.
+    """The values that a batch before did not have: `'EURO' 0% -> 5%`.
 
-    Nothing where some values were not kept.
+    Nothing of columns with many values, nor where most are others each time.
     """
     if not before.counts or before.other or now.other or len(now.counts) > _FEW_VALUES:
         return ()
     found = {name: share for name, share in now.shares.items() if name not in before.counts}
+    if len(found) > len(before.counts.keys() & now.counts.keys()):
+        return ()
     most = sorted(found, key=lambda name: (-found[name], name))[:_SHOWN]
-    return tuple(f"new {name!r} {_percent(found[name])}" for name in most)
+    return tuple(f"{name!r} 0% -> {_percent(found[name])}" for name in most)
 
 
 def _percent(share: float) -> str:

@@ -74,8 +74,13 @@ def updated_findings(
     rows = {row["finding_id"]: dict(row) for row in stored}
     before = {key: dict(row) for key, row in rows.items()}
     newest = {row["check_id"]: row for row in sorted(rows.values(), key=_place)}.values()
-    back = [row for row in newest if checks is not None and _is_back(row, checks)]
-    for row in back:
+    known_no_more = {*retired, *dropped}
+    back = {
+        row["finding_id"]
+        for row in newest
+        if checks is not None and _is_back(row, checks, known_no_more)
+    }
+    for row in (rows[key] for key in back):
         if passes := passed_after(row["check_id"], row["last_batch"]):
             row.update(resolved_batch=passes[0], reason=None)
         else:
@@ -110,7 +115,7 @@ def updated_findings(
             rest = [b for b in row["batches"] if b not in tested]
             found = [_told(r) for b in row["batches"] for r in tested.get(b, ())]
             row.update(_telling(row, (*found, *told_of(row["check_id"], rest))))
-        if row in back and row["resolved_at"] is not None and known == row["batches"]:
+        if key in back and row["resolved_at"] is not None and known == row["batches"]:
             # It has passed since: nobody has to hear of it again.
             row.update(before[key], resolved_batch=row["resolved_batch"], reason=None)
         elif key in before and _failed_once_more(before[key], row, tested):
@@ -219,10 +224,14 @@ def _place(row: Row) -> Any:
     return batch_order(row["first_batch"])
 
 
-def _is_back(row: Row, checks: Collection[str]) -> bool:
-    """Whether a finding ended because a run, maybe with other variables, had no such check."""
+def _is_back(row: Row, checks: Collection[str], without: Collection[str]) -> bool:
+    """Whether a finding ended because a run, maybe with other variables, had no such check.
+
+    Nothing of it is left if all its batches are among those `without` rows or verdicts.
+    """
     gone = row["author"] == DQSQL and row["reason"] == _GONE
-    return gone and row["resolved_at"] is not None and row["check_id"] in checks
+    there = row["check_id"] in checks and not set(row["batches"]).issubset(without)
+    return gone and row["resolved_at"] is not None and there
 
 
 def _open_again(row: Row, now: dt.datetime) -> None:

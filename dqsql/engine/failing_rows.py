@@ -15,7 +15,7 @@ from dqsql.compiler.marked_rows import CHECK, RANK, ROW, SampleQuery
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.rowchecks import FailingRows, failing_rows
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import formula, literal, parse_expression, quoted, to_sql
+from dqsql.dialect import formula, literal, parse_expression, quoted, to_spark, to_sql
 from dqsql.engine.failures import translated
 from dqsql.engine.selects import fetched
 from dqsql.engine.statements import rows_of, sorting_if_too_large
@@ -107,7 +107,7 @@ class FailureSampler:
 
         def computed() -> DataFrame:
             with translated("cannot keep the failing rows"):
-                found: DataFrame = self.spark.sql(to_sql(query.query())).localCheckpoint()
+                found: DataFrame = self.spark.sql(to_spark(query.query())).localCheckpoint()
             return found
 
         frame = sorting_if_too_large(self.spark, computed)

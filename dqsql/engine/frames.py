@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 _TIME_ZONE = "spark.sql.session.timeZone"
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT")
-_READS_LATE = re.compile("Scan (csv|json|xml)|Python|Pandas|InArrow", re.IGNORECASE)
+# Nodes of a plan, behind the lines of the tree that they stand in.
+_READS_LATE = re.compile(
+    r"^[\s:+*()\d-]*(?:\w*Scan (?:csv|json|xml)\b|\w*(?:Python|Pandas|InArrow))",
+    re.IGNORECASE | re.MULTILINE,
+)
 # What Spark does not take from Arrow, and what holds the same values.
 _WIDER = {pa.float16(): pa.float32(), pa.uint64(): pa.decimal128(20, 0)}
 
@@ -118,9 +122,10 @@ def as_view(frame: DataFrame, view: str) -> Iterator[None]:
     """
     with translated("the DataFrame cannot be read"):
         frame.createOrReplaceTempView(quoted(view))
-        if _changes_with_zone(frame.sparkSession, view):
-            frame.localCheckpoint().createOrReplaceTempView(quoted(view))
     try:
+        with translated("the DataFrame cannot be read"):
+            if _changes_with_zone(frame.sparkSession, view):
+                frame.localCheckpoint().createOrReplaceTempView(quoted(view))
         yield
     finally:
         # Where tables cannot be listed, the next check replaces what is left.

@@ -8,10 +8,10 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from dqsql.errors import JavaNotFoundError
+from dqsql.version import SPARK
 
 _PATIENCE = 30.0  # seconds
 _INSTALL = {
@@ -53,7 +53,7 @@ def find_java() -> Java:
 
 def _supported() -> tuple[int, ...]:
     """The versions that the installed Spark runs with; 4.1 fails with Java 25 at once."""
-    return (17, 21) if metadata.version("pyspark").startswith("4.1.") else (17, 21, 25)
+    return (17, 21) if SPARK.startswith("4.1.") else (17, 21, 25)
 
 
 def _needs() -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from dqsql.dialect import literal, to_sql
+from dqsql.dialect import literal, to_spark
 from dqsql.errors import ConfigError
 from dqsql.model.plan import PII_KEY
 
@@ -47,8 +47,8 @@ def project_key(root: Path) -> str:
 
 
 def with_key(expression: exp.Expr, key: Callable[[], str]) -> str:
-    """The SQL of an expression, with the project's key in it where it hashes private values."""
-    text, mark = to_sql(expression), to_sql(literal(PII_KEY))
+    """The SQL of an expression for Spark, with the project's key where it hashes private values."""
+    text, mark = to_spark(expression), to_spark(literal(PII_KEY))
     return text.replace(mark, f"'{key()}'") if mark in text else text
 
 

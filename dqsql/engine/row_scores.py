@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from dqsql.compiler.marked_rows import OddMark
 from dqsql.compiler.row_samples import compared_value
-from dqsql.dialect import to_sql
+from dqsql.dialect import to_spark
 from dqsql.engine.failures import translated
 from dqsql.engine.selects import fetched, is_remote, select
 
@@ -31,7 +31,7 @@ _Reasons = Callable[["pd.DataFrame"], Sequence[str]]
 def sampled_rows(spark: SparkSession, model: str, query: exp.Expr) -> pa.Table:
     """Run the query of a sample. Raises EngineError."""
     with translated(f"cannot sample rows of {model}"):
-        rows: pa.Table = fetched(select(spark, to_sql(query)))
+        rows: pa.Table = fetched(select(spark, to_spark(query)))
     return rows
 
 
@@ -76,7 +76,7 @@ def scored_rows(
     _use_this_python(spark)
     schema = "rows bigint, odd bigint, score double, reasons string, row string"
     with translated(f"cannot score the rows of {model}"):
-        rows_of_model = select(spark, to_sql(query))
+        rows_of_model = select(spark, to_spark(query))
         names = rows_of_model.columns
         # To Spark a point or backtick in a name is more than a character here.
         plain = rows_of_model.toDF(*(f"c{i}" for i in range(len(names))))

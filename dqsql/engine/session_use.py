@@ -103,12 +103,16 @@ def drop_view(spark: SparkSession, name: str) -> None:
 
     Spark's `dropTempView` also drops what a user has cached of a frame with the plan of the view.
     """
-    spark.sql(f"drop view if exists {quoted(name)}")
+    try:
+        spark.sql(f"drop view if exists {quoted(name)}")
+    except SPARK_FAILURES:
+        # It is gone, and the current catalog has no views of its own.
+        spark.catalog.dropTempView(name)
 
 
 def _drop(spark: SparkSession, use: _SessionUse) -> None:
     # The session may be gone, and its views with it.
-    with suppress(*SPARK_FAILURES, OSError):
-        for name in use.views:
+    for name in use.views:
+        with suppress(*SPARK_FAILURES, OSError):
             drop_view(spark, name)
     use.views.clear()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
-from dqsql.dialect import quoted, to_sql
+from dqsql.dialect import quoted, to_spark
 from dqsql.engine.failures import SPARK_FAILURES, translated
 from dqsql.engine.selects import fetched, select
 from dqsql.engine.session import configured
@@ -74,7 +74,7 @@ def rows_of(
 
     def run() -> list[dict[str, Any]]:
         with translated(doing), many_aggregates(spark, aggregates):
-            found: list[dict[str, Any]] = fetched(select(spark, to_sql(query))).to_pylist()
+            found: list[dict[str, Any]] = fetched(select(spark, to_spark(query))).to_pylist()
         return found
 
     return sorting_if_too_large(spark, run)
@@ -90,7 +90,7 @@ def register(frame: DataFrame, view: str) -> dict[str, str]:
 def register_query(spark: SparkSession, query: exp.Expr, view: str) -> dict[str, str]:
     """Make a statement a temporary view and return its columns with their Spark types."""
     with translated(f"cannot read {view}"):
-        frame = select(spark, to_sql(query))
+        frame = select(spark, to_spark(query))
     return register(frame, view)
 
 
@@ -155,7 +155,7 @@ def view_of_rows(spark: SparkSession, view: str, rows: list[dict[str, Any]]) -> 
 def kept_view(spark: SparkSession, view: str, query: exp.Expr, doing: str) -> Iterator[None]:
     """A statement as a temporary view whose rows are computed once, while it is used."""
     with translated(doing):
-        frame = select(spark, to_sql(query))
+        frame = select(spark, to_spark(query))
         kept = _keep(frame)
         try:
             frame.createOrReplaceTempView(quoted(view))

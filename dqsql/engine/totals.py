@@ -30,7 +30,7 @@ from dqsql.compiler.counts import (
     with_counted,
 )
 from dqsql.compiler.meaning import Meaning
-from dqsql.dialect import quoted, to_sql
+from dqsql.dialect import quoted, to_spark, to_sql
 from dqsql.engine.batches import onward_flags
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failures import translated
@@ -110,7 +110,7 @@ class Kept:
     def query(self, statement: exp.Expr) -> DataFrame:
         """What a statement over the view gives."""
         with translated(f"merging the states of {self.model} failed"):
-            return self.spark.sql(to_sql(statement))
+            return self.spark.sql(to_spark(statement))
 
     def store_total(self, total: exp.Expr, counted: Sequence[str], made_of: str) -> None:
         """Store the running total of all that counts; `made_of` is the fingerprint of `counted`.
@@ -126,7 +126,7 @@ class Kept:
             }
         )
         with translated(f"merging the states of {self.model} failed"):
-            rows = select(self.spark, to_sql(total))
+            rows = select(self.spark, to_spark(total))
             rows = rows.selectExpr("segment", *self._texts(rows))
             rows = rows.crossJoin(self.spark.createDataFrame(labels).hint("broadcast"))
             total_rows = fetched(rows) if self.few else rows

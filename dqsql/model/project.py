@@ -295,10 +295,11 @@ class Project:
     def known_checks(
         self, ids: Collection[str] | None, findings: Iterable[Mapping[str, Any]]
     ) -> Collection[str] | None:
-        """The ids of a model's checks, with those of its stored findings that are left alone."""
+        """The ids of a model's checks, with those of open findings that are left alone."""
         if ids is None:
             return None
-        return {*ids, *(r["check_id"] for r in findings if self.leaves_alone(r["check_name"]))}
+        alone = (r for r in findings if r["resolved_at"] is None)
+        return {*ids, *(r["check_id"] for r in alone if self.leaves_alone(r["check_name"]))}
 
     @property
     def target_dir(self) -> Path:

@@ -274,7 +274,8 @@ class _Suggesting:
             # No run checks what lies before `begin`.
             begin = limits_of(self.subject.model, self.project).begin
             period = period_of(BatchRequest(), begin, self.subject.model, kind)
-            accepted = {b: n for b, n in accepted.items() if period.has(b) is not False}
+            if period.bounded:
+                accepted = {b: n for b, n in accepted.items() if period.has(b)}
         ordered = tuple(sorted(accepted, key=batch_order))
         return ordered, kind, sum(accepted.values())
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
 from dqsql.compiler.scan import BatchFilter, Scan
-from dqsql.dialect import to_sql
+from dqsql.dialect import to_spark
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failures import translated
 from dqsql.engine.measuring import made_up_model
@@ -124,7 +124,7 @@ class Validator:
             translated(f"cannot validate suggestions for {self.subject.name}"),
             many_aggregates(self.spark, len(part.states)),
         ):
-            frame = self.spark.sql(to_sql(execution.statement(part.states, part.types)))
+            frame = self.spark.sql(to_spark(execution.statement(part.states, part.types)))
             return execution.measure_rows(part, frame).outcomes
 
     def _register_relations(self, plan: Plan) -> None:

@@ -268,8 +268,10 @@ def test_samples_of_many_categories_do_not_differ(categories: int) -> None:
 def test_new_values_of_a_column_of_few_are_told() -> None:
     before = CategoricalState({"EUR": 90.0, "USD": 10.0})
     now = CategoricalState({"EUR": 85.0, "USD": 10.0, "EURO": 5.0, "x": 0.0})
-    assert new_categories(before, now) == ("new 'EURO' 5%",)
+    assert new_categories(before, now) == ("'EURO' 0% -> 5%",)
     assert new_categories(now, before) == ()
+    # Keys and dates are others each time.
+    assert new_categories(before, CategoricalState({"EUR": 1.0, "a": 1.0, "b": 1.0})) == ()
     # Of values that were not kept nobody knows whether they are new.
     assert new_categories(CategoricalState({"EUR": 90.0}, 10.0), now) == ()
     assert new_categories(CategoricalState({}), now) == ()

@@ -89,4 +89,4 @@ def test_what_is_more_or_less_frequent_is_named() -> None:
     assert told("kl_div") == ("'shipped' 60% -> 0%", "'sent' 0% -> 60%")
     assert told("pat_l_1") == ("'lllllll' 100% -> 0%", "'llll' 0% -> 100%")
     assert told("complete_ratio") == ()
-    assert told("char_len") == ("new 'sent' 60%",)
+    assert told("char_len") == ("'sent' 0% -> 60%",)
