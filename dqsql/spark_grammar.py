@@ -105,13 +105,30 @@ class OpaqueSpark41(OpaqueSpark):
         """Writes what Spark 4.1 lacks in other words."""
 
         def anonymous_sql(self, expression: exp.Anonymous) -> str:
-            """A call; of the k largest, all are collected, sorted and cut."""
-            given = expression.expressions
-            if str(expression.this).lower() != "max_by" or len(given) != _TOP_K:
-                return str(super().anonymous_sql(expression))
-            value, order, k = map(self.sql, given)
-            pairs = f"collect_list(named_struct('by', {order}, 'value', {value}))"
+            """A call; one of the k largest is written in other words."""
+            if _is_top(expression):
+                return self._top(expression)
+            return str(super().anonymous_sql(expression))
+
+        def filter_sql(self, expression: exp.Filter) -> str:
+            """An aggregate of some rows."""
+            if not _is_top(expression.this):
+                return str(super().filter_sql(expression))
+            return self._top(
+                expression.this, f" FILTER({self.sql(expression, 'expression').strip()})"
+            )
+
+        def _top(self, call: exp.Expr, rows: str = "") -> str:
+            """All of some `rows` are collected, sorted and cut."""
+            value, order, k = map(self.sql, call.expressions)
+            pairs = f"collect_list(named_struct('by', {order}, 'value', {value})){rows}"
             return f"transform(slice(sort_array({pairs}, false), 1, {k}), top_ -> top_.value)"
+
+
+def _is_top(call: object) -> bool:
+    """Whether an aggregate gives the k largest."""
+    named = isinstance(call, exp.Anonymous) and str(call.this).lower() == "max_by"
+    return named and len(call.expressions) == _TOP_K
 
 
 def usable(dialect: Spark) -> Spark:

@@ -113,6 +113,9 @@ def test_what_an_older_spark_lacks_is_written_in_other_words(
     # Names and hashes of metrics do not hang on the version.
     assert "max_by" in to_sql(parse_expression(text))
     rows = "values ('a', 1), ('b', 7), (null, 7), ('d', 3), ('e', 5) as t(v, n)"
+    some = to_spark(parse_expression(text.replace(", 3)", ", 3) filter (where n < 7)")))
+    found = spark.sql(f"select {some} from {rows}").first()
+    assert found is not None and list(found) == [["e", "d", "a"]]
     texts = [words] if spark.version.startswith("4.1.") else [words, text]
     found = spark.sql(f"select {', '.join(texts)} from {rows}").first()
     assert found is not None and list(found) == [["b", None, "e"]] * len(texts)
