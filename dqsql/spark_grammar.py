@@ -127,8 +127,9 @@ class OpaqueSpark41(OpaqueSpark):
 
 def _is_top(call: object) -> bool:
     """Whether an aggregate gives the k largest."""
-    named = isinstance(call, exp.Anonymous) and str(call.this).lower() == "max_by"
-    return named and len(call.expressions) == _TOP_K
+    if not isinstance(call, exp.Anonymous) or len(call.expressions) != _TOP_K:
+        return False
+    return str(call.this).lower() == "max_by"
 
 
 def usable(dialect: Spark) -> Spark:
