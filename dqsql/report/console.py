@@ -17,6 +17,7 @@ from dqsql.report.text import duration, file_size, padded, printable, shorten
 
 _MAX_FINDINGS = 10
 _MAX_BATCHES = 10
+_MAX_NAMED = 3
 _WIDTH = 80
 _COLORS = {
     Status.PASS: "green",
@@ -149,9 +150,14 @@ class ConsoleListener(RunListener):
         groups = findings.group_findings(result.results)
         if self._quiet:
             groups = tuple(g for g in groups if g.status in (Status.FAIL, Status.ERROR))
-        for group in groups[:_MAX_FINDINGS]:
+        roots, following = findings.parted(groups, result.groups)
+        for group in roots[:_MAX_FINDINGS]:
             self._print(f"            {self._finding(group, len(result.batches))}")
-        rest = len(groups) - _MAX_FINDINGS
+        if following:
+            names = [findings.check_label(g.check_name, g.column) for g in following]
+            told = plural(len(names), "warning follows", "warnings follow")
+            self._print(f"            {told} from these: {first_of(names, _MAX_NAMED)}")
+        rest = len(roots) - _MAX_FINDINGS
         if rest > 0:
             self._print(
                 f"            ... and {rest} more: see dq_results or target/run_results.json"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dqsql.model.results import (
+    CONSTRAINT,
     STATUS_ORDER,
     BatchFinding,
     ModelResult,
@@ -20,6 +21,8 @@ from dqsql.model.wording import plural, range_words
 from dqsql.report.text import number, printable, shorten
 
 _MAX_MESSAGE = 300
+# So many warnings that follow from others are told in one line.
+_SEVERAL = 2
 # Further root symptoms of a batch that one line names.
 _MAX_ROOTS = 3
 
@@ -75,6 +78,26 @@ def group_findings(results: Iterable[Result]) -> tuple[FindingGroup, ...]:
             groups.setdefault((result.check_id, result.status), []).append(result)
     made = [_group(status, findings) for (_, status), findings in groups.items()]
     return tuple(sorted(made, key=lambda g: (STATUS_ORDER.index(g.status), -g.batches, g.check_id)))
+
+
+def parted(
+    groups: Sequence[FindingGroup], batches: Iterable[BatchFinding]
+) -> tuple[Sequence[FindingGroup], Sequence[FindingGroup]]:
+    """The findings to tell, and the warnings of what learns that only follow from them.
+
+    `batches` say what follows from what: a file that lacks rows moves metrics of all columns. One
+    such warning is told like the others.
+    """
+    follow = {f.result.id for batch in batches for f in batch.findings if f.cause is not None}
+    rest = [
+        group
+        for group in groups
+        if group.status is Status.WARN
+        and all(r.detector != CONSTRAINT and r.id in follow for r in group.findings)
+    ]
+    if len(rest) < _SEVERAL:
+        return groups, ()
+    return [g for g in groups if g not in rest], rest
 
 
 def _group(status: Status, findings: list[Result]) -> FindingGroup:
@@ -178,7 +201,7 @@ def repeated(groups: Iterable[BatchFinding]) -> tuple[RepeatedFinding, ...]:
 def headline(result: Result) -> str:
     """Return one finding in a line of its own, without its batch: which check, what was seen."""
     label = check_label(result.check_name, result.column)
-    if result.detector != "constraint" and result.message:
+    if result.detector != CONSTRAINT and result.message:
         return observation(result)
     return f"{label}: {beside_label(result)}"
 

@@ -183,3 +183,28 @@ def test_the_same_check_is_named_once(make_result: Make) -> None:
     assert describe_batch(batch) == (
         "row_count > 9: observed 3, expected at least 9 (only in k=a, k=b)"
     )
+
+
+def test_warnings_that_follow_are_one_line(
+    make_result: Make, make_model: Callable[..., ModelResult]
+) -> None:
+    def one(check: str, column: str | None, detector: str, metric: str) -> Result:
+        given = {"check_id": f"flights.{column}.{check}", "check_name": check, "column": column}
+        clauses = [{"metric": metric, "status": "fail", "observed": 3.0}]
+        details = {"clauses": clauses}
+        return make_result(status=Status.WARN, detector=detector, details=details, **given)
+
+    results = [
+        one("row_count > 90", None, "constraint", "row_count"),
+        *(one("avh", c, "avh", "sum") for c in "abcd"),
+        one("sum > 9", "e", "constraint", "sum"),
+    ]
+    console = Console()
+    console.listener.model_finished(1, 1, make_model(*results, groups=grouped(results)))
+    assert "4 warnings follow from these: avh on a, avh on b, avh on c and 1 more" in console.text
+    # A check that a person wrote is always told.
+    assert "WARN sum > 9 on e" in console.text and "WARN avh" not in console.text
+    few = results[:2]
+    console = Console()
+    console.listener.model_finished(1, 1, make_model(*few, groups=grouped(few)))
+    assert "WARN avh on a" in console.text and "follow" not in console.text
