@@ -28,7 +28,7 @@ from dqsql.spark_grammar import OpaqueSpark, OpaqueSpark41, usable
 from dqsql.version import SPARK
 
 _DIALECT = usable(OpaqueSpark())
-_WRITERS: dict[bool, Spark] = {True: _DIALECT, False: usable(OpaqueSpark41())}
+_OLDER = usable(OpaqueSpark41())
 _CONTENT = frozenset(
     {
         TokenType.VAR,
@@ -284,7 +284,7 @@ def _keep_unit(node: exp.Anonymous) -> None:
 
 def _writer_for(version: str) -> Spark:
     first, second = (int(number) for number in re.findall(r"\d+", version)[:2])
-    return _WRITERS[(first, second) >= (4, 2)]
+    return _DIALECT if (first, second) >= (4, 2) else _OLDER
 
 
 class _Writing:

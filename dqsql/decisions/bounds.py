@@ -210,6 +210,7 @@ def spread_floor(
     least one percent of the column's range, as their level says nothing (zero is no small
     temperature). On the log scale one percent. Distances
     whose level is zero say that batches were equal, not that the next may not differ by a few rows.
+    Where the largest difference of shares is small, it is that of one row, and may double.
     Quartiles that are zero say that most values are: of dry days, not that it will never rain.
 
     Args:
@@ -233,7 +234,6 @@ def spread_floor(
         # The earth mover's distance has the column's unit.
         floor = RELATIVE_RESOLUTION * value_range if metric == "emd" else _DISTANCE_RESOLUTION
     if metric == "l_inf" and level <= _DISTANCE_RESOLUTION:
-        # Of keys it is the share of one row, and a second row is no news.
         floor = max(floor, level)
     floor = max(floor, EQUALITY_TOLERANCE)
     return floor / level if log and level > 0 else floor

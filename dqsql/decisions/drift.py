@@ -271,9 +271,7 @@ def _kolmogorov_smirnov(reference: Numbers, new: Numbers) -> tuple[float, float,
     p, q = reference.below(points), new.below(points)
     place = int(np.abs(p - q).argmax())
     value = abs(float(p[place] - q[place]))
-    at = (
-        f"at or below {number_text(points[place])} are {_percent(p[place])} -> {_percent(q[place])}"
-    )
+    at = _shift(f"at or below {number_text(points[place])} are", p[place], q[place])
     off = reference.resolution + new.resolution
     return value, ks_p_value(max(0.0, value - off), reference.rows, new.rows), at
 
@@ -310,8 +308,7 @@ def _category_shifts(names: Sequence[str | None], p: FloatArray, q: FloatArray) 
     moved = [i for i in order if before[i] != now[i]]
     words: Mapping[None, str] = {None: "others"}
     return tuple(
-        f"{words[None] if (name := names[i]) is None else repr(name)}"
-        f" {_percent(before[i])} -> {_percent(now[i])}"
+        _shift(words[None] if (name := names[i]) is None else repr(name), before[i], now[i])
         for i in moved
     )
 
@@ -327,8 +324,9 @@ def new_categories(before: CategoricalState, now: CategoricalState) -> tuple[str
     if len(found) > len(before.counts.keys() & now.counts.keys()):
         return ()
     most = sorted(found, key=lambda name: (-found[name], name))[:_SHOWN]
-    return tuple(f"{name!r} 0% -> {_percent(found[name])}" for name in most)
+    return tuple(_shift(repr(name), 0.0, found[name]) for name in most)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g}%"
+def _shift(what: str, before: float, now: float) -> str:
+    """Two shares in words: `'DE' 70% -> 40%`."""
+    return f"{what} {100 * before:.3g}% -> {100 * now:.3g}%"

@@ -358,13 +358,18 @@ def _words(
     if not flagged:
         text = f"like the {size} batches before it: {far}"
     else:
-        told = [c for c in contributions[:_TOLD] if c.score > 0]
+        told = told_of(contributions)
         told = [c for c in told if c.score >= told[0].score / 4 or np.isinf(c.score)]
         causes = "; ".join(f"{c.feature} is {number_text(c.observed)}, {_before(c)}" for c in told)
         text = f"unlike the {size} batches before it: {causes} ({far})"
     if missing:
         text += f"; without a value: {', '.join(str(f) for f in missing)}"
     return text
+
+
+def told_of(contributions: Sequence[MetricContribution]) -> list[MetricContribution]:
+    """The metrics that are furthest out, as far as they are out at all."""
+    return [c for c in contributions[:_TOLD] if c.score > 0]
 
 
 def _before(contribution: MetricContribution) -> str:

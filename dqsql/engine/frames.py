@@ -23,13 +23,12 @@ from dqsql.engine.statements import tables_in
 from dqsql.engine.storage_base import BatchPart, Row, Store, TableFamily, Where, no_rows
 from dqsql.engine.values import survives_arrow, types_of
 from dqsql.errors import UsageError
+from dqsql.model.batches import TIME_ZONE, is_utc
 from dqsql.model.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TIME_ZONE = "spark.sql.session.timeZone"
-_UTC = ("UTC", "Etc/UTC", "Z", "GMT")
 # Nodes of a plan, behind the lines of the tree that they stand in.
 _READS_LATE = re.compile(
     r"^[\s:+*()\d-]*(?:\w*Scan (?:csv|json|xml)\b|\w*(?:Python|Pandas|InArrow))",
@@ -70,7 +69,7 @@ def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
             raise
     rows = _as_arrow(data)
     # A time without a zone means the same whatever the session's zone is.
-    zone = configured(session, {_TIME_ZONE: "UTC"})
+    zone = configured(session, {TIME_ZONE: "UTC"})
     with zone, translated("the pandas DataFrame cannot be given to Spark"):
         if rows.num_rows:
             return session.createDataFrame(rows)
@@ -108,7 +107,7 @@ def _changes_with_zone(spark: SparkSession, view: str) -> bool:
     Spark reads times in text files, and hands times to Python, by the zone at the time when the
     rows are computed; by expressions, they are computed as the frame was made.
     """
-    if spark.conf.get(_TIME_ZONE, None) in _UTC:
+    if is_utc(spark.conf.get(TIME_ZONE, None) or ""):
         return False
     plan = fetched(spark.sql(f"explain select * from {quoted(view)}")).to_pylist()
     return any(_READS_LATE.search(row["plan"]) for row in plan)

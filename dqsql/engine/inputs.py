@@ -18,6 +18,7 @@ from dqsql.compiler.aggregates.facts import is_about_now
 from dqsql.dialect import parse_statement, tables_read, unquoted
 from dqsql.engine.head_start import WatchedFiles, watched
 from dqsql.engine.small import FEW_KNOWN_ROWS, FEW_ROWS, SMALL_BYTES, Scale
+from dqsql.model.functions import RANDOM
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project, view_name
 from dqsql.model.tables import INPUTS
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 # Functions whose value is another one in the next run.
 _UNSTEADY = re.compile(
     r"\b(current_date|curdate|current_time|current_timestamp|localtimestamp|now|unix_timestamp"
-    r"|rand|randn|random|randstr|uniform|uuid|shuffle|current_user|session_user|user)\b"
+    rf"|{'|'.join(sorted(RANDOM))}|current_user|session_user|user)\b"
     # Literals of Spark's: date 'today'.
     r"|'\s*(now|today|tomorrow|yesterday)\b",
     re.IGNORECASE,

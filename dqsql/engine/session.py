@@ -36,6 +36,7 @@ from dqsql.engine.session_use import shared_session, using_session
 from dqsql.engine.small import Scale
 from dqsql.engine.warm import WarmSession, place_of, present_session, start_session, warm_target
 from dqsql.errors import SessionError
+from dqsql.model.batches import TIME_ZONE
 from dqsql.model.project import Target
 from dqsql.redaction import redact_file
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 # What dqsql needs of every session, whoever made it; put back when it is done.
 _RUNTIME_CONF = {
-    "spark.sql.session.timeZone": "UTC",
+    TIME_ZONE: "UTC",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     # What Delta tables hold; Spark's own default is a format that Parquet has given up.

@@ -201,7 +201,7 @@ class StoredVerdicts:
     def after(self, check_id: str, batch: str) -> list[str]:
         """The batches after one on which a check passed, oldest first. Raises StorageError."""
         order = batch_order(batch)
-        if not self.tested or order < min(map(batch_order, self.tested)):
+        if self._first is None or order < self._first:
             return replace(self, tested=(batch,)).after(check_id, batch)
         return [b for b in self._passed.get(check_id, ()) if batch_order(b) > order]
 
@@ -219,10 +219,15 @@ class StoredVerdicts:
         return {}
 
     @cached_property
+    def _first(self) -> Any:
+        """The place of the oldest batch of the run; None where it has none."""
+        return min(map(batch_order, self.tested), default=None)
+
+    @cached_property
     def _passed(self) -> dict[str, list[str]]:
         """The batches behind the oldest one of the run, by the checks that passed on them."""
-        first = min(map(batch_order, self.tested))
-        later = [b for b in self.ledger if batch_order(b) > first and b not in self.tested]
+        first, mine = self._first, self.tested
+        later = [b for b in self.ledger if batch_order(b) > first and b not in mine]
         statuses: dict[tuple[str, str], set[str]] = {}
         for row in stored_rows(self.store, RESULTS, self.model, later, columns=_STATUS):
             statuses.setdefault((row["check_id"], row["batch"]), set()).add(row["status"])

@@ -17,6 +17,9 @@ from dqsql.model.types import TIMES, is_number
 Moment = dt.datetime | Decimal
 Reader = Callable[[str], Moment | None]
 
+# Spark's setting, and what it may call UTC.
+TIME_ZONE = "spark.sql.session.timeZone"
+_UTC = ("UTC", "ETC/UTC", "GMT", "Z", "+00:00")
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([+-]\d{2}:\d{2}|Z)?)?")
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -76,6 +79,11 @@ def read_time(text: str) -> dt.datetime | None:
 def plain_time(moment: dt.datetime) -> dt.datetime:
     """A moment in UTC without a time zone, as the names of batches are read."""
     return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+def is_utc(zone: str) -> bool:
+    """Whether a time zone, as Spark's settings name it, is UTC."""
+    return zone.upper() in _UTC
 
 
 def in_zone(moment: dt.datetime) -> dt.datetime:

@@ -97,3 +97,6 @@ SCALARS = set(
     xpath_number xpath_short xpath_string xxhash64 year zeroifnull zip_with
     """.split()
 )
+
+# What gives something else each time; Spark takes it in no aggregate.
+RANDOM = frozenset("rand randn random randstr uniform uuid shuffle".split())

@@ -89,15 +89,13 @@ def parted(
     such warning is told like the others.
     """
     follow = {f.result.id for batch in batches for f in batch.findings if f.cause is not None}
-    rest = [
-        group
-        for group in groups
-        if group.status is Status.WARN
-        and all(r.detector != CONSTRAINT and r.id in follow for r in group.findings)
-    ]
-    if len(rest) < _SEVERAL:
-        return groups, ()
-    return [g for g in groups if g not in rest], rest
+    roots: list[FindingGroup] = []
+    rest: list[FindingGroup] = []
+    for group in groups:
+        learned = group.status is Status.WARN and group.worst.detector != CONSTRAINT
+        follows = learned and all(r.id in follow for r in group.findings)
+        (rest if follows else roots).append(group)
+    return (roots, rest) if len(rest) >= _SEVERAL else (groups, ())
 
 
 def _group(status: Status, findings: list[Result]) -> FindingGroup:

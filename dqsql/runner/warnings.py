@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
 from dqsql.engine.batches import BatchChoice, BatchRequest
+from dqsql.model.batches import TIME_ZONE, is_utc
 from dqsql.model.project import NoData, Project, Target
 from dqsql.model.results import ModelResult, Result, Status
 from dqsql.model.wording import first_of, plural
-
-_TIME_ZONE = "spark.sql.session.timeZone"
-_UTC = ("UTC", "ETC/UTC", "GMT", "Z", "+00:00")
 
 
 def project_warnings(project: Project) -> tuple[str, ...]:
@@ -37,11 +35,11 @@ def project_warnings(project: Project) -> tuple[str, ...]:
 
 def _time_zone(target: Target) -> tuple[str, ...]:
     """A time zone that the target asks for in vain: batches must not move with the session."""
-    zone = target.spark_conf.get(_TIME_ZONE, "UTC")
-    if zone.upper() in _UTC:
+    zone = target.spark_conf.get(TIME_ZONE, "UTC")
+    if is_utc(zone):
         return ()
     return (
-        f"{_TIME_ZONE} is {zone} for the target {target.name!r}, and dqsql works in UTC;"
+        f"{TIME_ZONE} is {zone} for the target {target.name!r}, and dqsql works in UTC;"
         f" from_utc_timestamp(the_column, '{zone}') in a SELECT gives the times of that zone",
     )
 

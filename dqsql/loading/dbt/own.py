@@ -23,7 +23,7 @@ from dqsql.loading.dbt.failing import Arguments, Failing, Unadoptable, rows, tup
 from dqsql.loading.dbt.text import closing, ctes
 from dqsql.loading.layout import Item, LayoutProblem, read_layout
 from dqsql.loading.scanner import blank, scan
-from dqsql.model.functions import AGGREGATES, SCALARS
+from dqsql.model.functions import AGGREGATES, RANDOM, SCALARS
 from dqsql.model.project import MacroFile
 from dqsql.templating import MacroLibrary
 
@@ -39,11 +39,6 @@ _OPEN = TokenType.L_PAREN
 _OTHER_GROUPS = re.compile(r"(?:all|rollup|cube|grouping)\b", re.IGNORECASE)
 _SEVERAL = re.compile(r"count\s*\(\s*[*1]\s*\)\s*(?:>\s*1|>=\s*2)", re.IGNORECASE)
 _LIMITS = (TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH, TokenType.PIPE_GT)
-# Spark takes them in no aggregate.
-_RANDOM = frozenset(
-    {"rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle"}
-    | {"monotonically_increasing_id"}
-)
 _NO_FILTER = "its query does more than filter the rows of one relation"
 
 
@@ -273,7 +268,7 @@ def _resolved(text: str, source: _SelectedRows, alias: str) -> str:
     if tree.find(exp.Query, exp.Window, exp.Lambda) is not None:
         raise Unadoptable(_NO_FILTER)
     for name in (str(call.this).lower() for call in tree.find_all(exp.Anonymous)):
-        if name in _RANDOM:
+        if name in RANDOM or name == "monotonically_increasing_id":
             raise Unadoptable(f"{name}() gives something else each time")
     changed = False
     for column in list(tree.find_all(exp.Column)):

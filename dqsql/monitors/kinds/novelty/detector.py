@@ -15,7 +15,7 @@ from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.distances import CategoricalState
 from dqsql.decisions.drift import new_categories
-from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector
+from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector, told_of
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from dqsql.decisions.repeats import Repeat, repeated
 from dqsql.decisions.running_on import moved_on
@@ -42,7 +42,7 @@ from dqsql.monitors.recompute import rests_on
 from dqsql.monitors.settings import read_settings
 
 NAME = "novelty"
-_SHOWN_CONTRIBUTIONS, _TOLD = 10, 3
+_SHOWN_CONTRIBUTIONS = 10
 # What values that are the same in all rows do not change.
 _NOT_OF_VALUES = frozenset(
     {"completeness", "approx_count_distinct", "most_frequent_ratio", "most_frequent_share"}
@@ -257,7 +257,7 @@ class NoveltyDetector:
     ) -> str:
         """Which values are new in columns that are far out, where a monitor keeps their values."""
         plan, history = self.context.plan, self.context.history
-        told = {c.feature.column for c in decision.contributions[:_TOLD] if c.score > 0}
+        told = {c.feature.column for c in told_of(decision.contributions)}
         words = []
         for metric in plan.metrics:
             plain = metric.scope is Scope.DELTA and metric.where is None
