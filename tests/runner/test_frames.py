@@ -275,7 +275,11 @@ def test_rows_of_pandas_are_the_same_in_every_session(
     assert session.conf.get("spark.sql.session.timeZone") == zone
 
 
-def test_times_are_those_that_the_session_reads(spark: SparkSession, tmp_path: Path) -> None:
+def test_times_are_those_that_the_session_reads(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first python3 on PATH need not have pandas.
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", sys.executable)
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     (tmp_path / "a.csv").write_text("at\n2024-01-01 23:00:00\n2024-01-02 01:00:00\n")
