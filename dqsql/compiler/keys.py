@@ -22,6 +22,7 @@ from dqsql.dialect import (
 )
 from dqsql.errors import CompileError, Span
 from dqsql.model.project import CheckModel, view_name
+from dqsql.model.types import TIMES, WHOLE_NUMBERS
 
 BATCH = "batch"
 SEGMENT = "segment"
@@ -53,6 +54,20 @@ def batch_text(model: CheckModel) -> exp.Expr | None:
     """The batch of a row as text, as it is stored; None for a model without `batch_by`."""
     batch_by = check_batch_by(model)
     return None if batch_by is None else as_type(batch_by, "string")
+
+
+def is_named_by_value(spark_type: str) -> bool:
+    """Whether no two batches of a Spark type have the same text; times are texts in UTC."""
+    return spark_type in WHOLE_NUMBERS or spark_type in TIMES
+
+
+def batch_key(model: CheckModel, spark_type: str) -> exp.Expr | None:
+    """What rows are grouped by to have batches of a Spark type; None without `batch_by`.
+
+    It is `batch_by` itself where values are told apart by their texts as they are: to write the
+    date of every row as text took half of the time of a scan of daily batches.
+    """
+    return check_batch_by(model) if is_named_by_value(spark_type) else batch_text(model)
 
 
 def identifier_table(name: str) -> exp.Table:

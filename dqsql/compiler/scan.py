@@ -14,8 +14,10 @@ from dqsql.compiler.keys import (
     BATCH,
     NO_BATCH,
     SEGMENT,
+    batch_key,
     batch_text,
     check_batch_by,
+    is_named_by_value,
     model_table,
     not_null,
     segment_label,
@@ -289,18 +291,20 @@ class Scan:
     def few_rows(self, most: int) -> exp.Expr:
         """Whether a batch has at most so many rows; TRUE or FALSE where that is known of all.
 
-        A condition on the column `batch`. FALSE where the numbers of rows are not known.
+        A condition on the column `batch` with the values of `batch_key`. FALSE where the numbers of
+        rows are not known.
         """
         if batch_text(self.model) is None:
             rows = exp.select(call("count", exp.Star())).from_(model_table(self.model))
             return exp.LTE(this=rows.subquery(), expression=literal(most))
         listed = self.listed or ()
         many = [b for b in listed if self.sizes.get(b, most + 1) > most]
+        kind = self.batch_type if is_named_by_value(self.batch_type) else "string"
         if len(many) == len(listed):
             return exp.false()
         if not many:
             return exp.true()
-        return exp.Not(this=exp.In(this=column(BATCH), expressions=[*map(literal, many)]))
+        return exp.Not(this=exp.In(this=column(BATCH), expressions=[tried(b, kind) for b in many]))
 
     @property
     def is_small(self) -> bool:
@@ -342,12 +346,11 @@ class Scan:
     def _aggregate(self, group: ScanGroup, segments: Sequence[str]) -> exp.Select:
         if group.kind is _OBJECTS:
             return self._over_inputs(group, segments)
-        batch = batch_text(self.model)
         keys = self._grouped_by(segments)
         query = self._keyed(self.batch_value, segments)
         states = (aliased(guarded(s.scan), s.name) for s in group.states)
         query = self.from_batches(query.select(*states, copy=False))
-        group_by = [*([batch.copy()] if batch is not None else []), *keys]
+        group_by = [*([self.batch_key] if self.model.config.batch_by else []), *keys]
         return query.group_by(*group_by, copy=False) if group_by else query
 
     def _over_inputs(self, group: ScanGroup, segments: Sequence[str]) -> exp.Select:
@@ -359,9 +362,11 @@ class Scan:
         keys = [*([column(BATCH)] if batch is not None else []), *self._grouped_by(segments)]
         below = exp.select(*(column(s) for s in segments), *inputs.columns())
         if batch is not None:
-            below = below.select(aliased(batch, BATCH), copy=False)
+            below = below.select(aliased(self.batch_key, BATCH), copy=False)
         rows = self.from_batches(below).subquery("inputs", copy=False)
-        query = self._keyed(self.batch_value if batch is None else column(BATCH), segments)
+        query = self._keyed(
+            self.batch_value if batch is None else self.batch_column.unalias(), segments
+        )
         query = query.select(*states, copy=False).from_(rows, copy=False)
         return query.group_by(*keys, copy=False) if keys else query
 
@@ -396,6 +401,19 @@ class Scan:
         """The batch of a row: `batch_by` as text, or the label of the run's only batch."""
         batch = batch_text(self.model)
         return literal(self.label or NO_BATCH) if batch is None else batch
+
+    @property
+    def batch_key(self) -> exp.Expr:
+        """What rows are grouped by, or the label of the run's only batch: see `batch_key`."""
+        key = batch_key(self.model, self.batch_type)
+        return self.batch_value if key is None else key
+
+    @property
+    def batch_column(self) -> exp.Expr:
+        """The column `batch` as text, over a query where it is the `batch_key`."""
+        key = column(BATCH)
+        by_value = is_named_by_value(self.batch_type)
+        return aliased(as_type(key, "string"), BATCH) if by_value else key
 
     def _segment_columns(self, segments: Sequence[str]) -> list[exp.Expr]:
         wanted = self.segments

@@ -7,7 +7,14 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import BATCH, batch_text, check_batch_by, model_table, segment_label
+from dqsql.compiler.keys import (
+    BATCH,
+    batch_key,
+    batch_text,
+    check_batch_by,
+    model_table,
+    segment_label,
+)
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import aliased, call, column, parse_statement
 from dqsql.model.project import CheckModel
@@ -28,20 +35,23 @@ _OF_A_ROW = frozenset(
 )
 
 
-def batches_query(model: CheckModel, condition: exp.Expr | None = None) -> exp.Select | None:
+def batches_query(
+    model: CheckModel, condition: exp.Expr | None = None, spark_type: str = "string"
+) -> exp.Select | None:
     """Batches with their row counts, and with `segment_by` also their numbers of segments.
 
     Only the columns of `batch_by` and `segment_by` are read, and those of a `condition`.
     The segments of a batch also come as a sketch, so that those of several batches can be counted
     together without reading anything again. None for a model without `batch_by`.
+    `spark_type` is the Spark type of `batch_by`.
     """
-    batch = batch_text(model)
-    if batch is None:
+    batch, key = batch_text(model), batch_key(model, spark_type)
+    if batch is None or key is None:
         return None
     if not model.config.segment_by:
         query = exp.select(aliased(batch, BATCH))
         query = query.select(aliased(call("count", exp.Star()), "rows"))
-        query = query.from_(model_table(model)).group_by(batch.copy())
+        query = query.from_(model_table(model)).group_by(key)
         return query if condition is None else query.where(condition)
     label = segment_label(model.config.segment_by)
     fine = exp.select(
@@ -49,7 +59,7 @@ def batches_query(model: CheckModel, condition: exp.Expr | None = None) -> exp.S
     )
     fine = fine.from_(model_table(model))
     fine = fine if condition is None else fine.where(condition)
-    fine = fine.group_by(batch.copy(), label.copy())
+    fine = fine.group_by(key, label.copy())
     query = exp.select(
         column(BATCH),
         aliased(call("sum", column(_N)), "rows"),

@@ -111,7 +111,7 @@ class Discovery:
     def _found(self, period: Period) -> FoundBatches:
         """The batches of a period, and maybe others."""
         condition = period.condition(self.columns)
-        query = batches_query(self.model, condition)
+        query = batches_query(self.model, condition, self.batch_type)
         assert query is not None, "there is a batch_by"
         # Of whichever model: those that share what is known have other names only.
         key = f"{self.model.config.batch_by} {self.model.config.segment_by} {condition}"

@@ -258,14 +258,15 @@ class _Suggesting:
 
         batch_by = self.subject.config.batch_by
         model = made_up_model(self.subject.view, {}, batch_by)
-        query = batches_query(model)
-        if query is None or batch_by is None:
+        if batch_by is None:
             count = exp.select(aliased(call("count", exp.Star()), "n"))
             count = count.from_(self._table)
             found = rows_of(self.spark, count, f"cannot count the rows of {self.subject.name}")
             return (), "string", int(found[0]["n"])
         table = to_sql(self._table)
         kind = expression_types(self.spark, table, [batch_by], self.subject.name)[0]
+        query = batches_query(model, spark_type=kind)
+        assert query is not None, "there is a batch_by"
         ledger = read_ledgers(self.store).get(self.subject.name, {})
         doubtful = {b for b, record in ledger.items() if record.status in _DOUBTFUL}
         rows = find_batches(self.spark, self.subject.name, query).rows

@@ -10,6 +10,7 @@ to it), so that a machine that changes its speed does not change the figures. As
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import statistics
 import tempfile
 import time
@@ -18,10 +19,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from dqsql.compiler.scan import Scan, scan_groups
+from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.dialect import to_sql
 from dqsql.runner.api import compile_project
 
+_FIRST_DAY = dt.date(2023, 1, 1)
 NUMERIC = ("i1", "i2", "f1", "f2", "m1")
 STRINGS = ("s1", "s2", "s3", "s4")
 COLUMNS = {
@@ -70,7 +72,9 @@ def scan_sql(folder: str, checks: list[str], config: str) -> str:
         plan = compiled.plans[0]
         types = {s.name: "double" for s in plan.states}
         groups = scan_groups(plan.states, types, COLUMNS)
-        return to_sql(Scan(plan.model, groups, label="all", columns=COLUMNS).query())
+        days = (str(_FIRST_DAY + dt.timedelta(days=n)) for n in range(365))
+        batches = BatchFilter(tuple(days), "date", COLUMNS) if config else None
+        return to_sql(Scan(plan.model, groups, batches, label="all", columns=COLUMNS).query())
 
 
 def timed(work: Callable[[], object]) -> float:

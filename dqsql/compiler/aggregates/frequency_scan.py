@@ -133,7 +133,7 @@ class FrequencyScan:
         """The columns batch and segment of a row of counts; without `segment` it is null."""
         only = self.scan.only_batch
         return (
-            column(BATCH) if only is None else aliased(only.copy(), BATCH),
+            self.scan.batch_column if only is None else aliased(only.copy(), BATCH),
             column(SEGMENT) if segment else aliased(segment_label(()), SEGMENT),
         )
 
@@ -162,7 +162,7 @@ class FrequencyScan:
         segments = self.scan.segments
         query = exp.Select()
         if self._batch_key:
-            query = query.select(aliased(self.scan.batch_value, BATCH))
+            query = query.select(aliased(self.scan.batch_key, BATCH))
         if segments:
             # The label, since segment columns may have the names of the columns here.
             query = query.select(aliased(segment_label(segments), SEGMENT))

@@ -202,7 +202,7 @@ class _NaiveBayesScan:
     def _counts(self) -> exp.Select:
         """How often each class and texts of columns occur together: keys, class, texts, n."""
         segments = self.scan.segments
-        query = exp.select(aliased(self.scan.batch_value, BATCH))
+        query = exp.select(aliased(self.scan.batch_key, BATCH))
         if segments:
             query = query.select(aliased(segment_label(segments), SEGMENT))
         keys = (BATCH, SEGMENT) if segments else (BATCH,)
@@ -219,7 +219,7 @@ class _NaiveBayesScan:
     def _gathered(self, counts: exp.Select, segment: Sequence[str]) -> exp.Select:
         """The entries of each state, sorted, from the counts."""
         keys = (BATCH, *segment)
-        query = exp.select(column(BATCH))
+        query = exp.select(self.scan.batch_column)
         query = query.select(column(SEGMENT) if segment else aliased(segment_label(()), SEGMENT))
         entry = ", ".join(f"'{f}', {f}" for f in _ENTRY)
         for number, state in enumerate(self.states):
