@@ -262,7 +262,10 @@ def _column_series(
             values, variants = made[number, transform]
             floor = 0.0
             if levels is not None:
-                floor = fpr_bounds.spread_floor(metric, levels[number], transform.log, *widths)
+                whole = _is_whole(column.values[number])
+                floor = fpr_bounds.spread_floor(
+                    metric, levels[number], transform.log, *widths, whole
+                )
             known = values[np.isfinite(values)]
             yield CandidateSeries(
                 metric, transform, known, variants, floor, column.null_rates[number]
@@ -281,8 +284,15 @@ def resolution(
         ranges: max - min of the column in each batch; empty if it is not numeric. What is not
             finite is left out.
     """
-    level = _levels(np.asarray(values, dtype=float)[None])[0]
-    return fpr_bounds.spread_floor(metric, level, transform.log, *_widths(ranges))
+    values = np.asarray(values, dtype=float)
+    level = _levels(values[None])[0]
+    whole = _is_whole(values)
+    return fpr_bounds.spread_floor(metric, level, transform.log, *_widths(ranges), whole)
+
+
+def _is_whole(values: FloatArray) -> bool:
+    known = values[np.isfinite(values)]
+    return bool((known == np.rint(known)).all())
 
 
 def _levels(values: FloatArray) -> list[float]:

@@ -70,6 +70,8 @@ _DAY_RESOLUTION = 0.02
 _DAY_BAND = 0.5
 # Of distances that were always zero: at the usual rates no bound on one lies below 0.03.
 _DISTANCE_RESOLUTION = 0.01
+# Of the difference of two shares that are known at 100 ranks: each is off by up to half a rank.
+_RANK_RESOLUTION = 0.01 / math.sqrt(6)
 # Of the largest range: bounds at the smallest usual rates reach as far as values did.
 _RESOLUTION_OF_ZERO_QUARTILES = 0.05
 EQUALITY_TOLERANCE = 1e-9
@@ -201,7 +203,12 @@ def dead_band(metric: str) -> float:
 
 
 def spread_floor(
-    metric: str, level: float, log: bool, value_range: float = 0.0, widest: float = 0.0
+    metric: str,
+    level: float,
+    log: bool,
+    value_range: float = 0.0,
+    widest: float = 0.0,
+    whole: bool = False,
 ) -> float:
     """Return the resolution that `calibrated` adds to the standard deviation (in quadrature).
 
@@ -212,6 +219,8 @@ def spread_floor(
     whose level is zero say that batches were equal, not that the next may not differ by a few rows.
     Where the largest difference of shares is small, it is that of one row, and may double.
     Quartiles that are zero say that most values are: of dry days, not that it will never rain.
+    Quartiles of whole numbers lie on one of two neighbours, by chance where the rank is between.
+    The Kolmogorov-Smirnov statistic is that of values at 100 ranks.
 
     Args:
         metric: name of the metric.
@@ -219,6 +228,7 @@ def spread_floor(
         log: whether bounds are put on the logarithm.
         value_range: typical max - min of the column, >= 0, in its unit; 0 if not numeric.
         widest: largest max - min that the column had.
+        whole: whether all values of the history are whole numbers.
     """
     floor = RELATIVE_RESOLUTION * level
     if metric in metric_traits.COUNT_METRICS:
@@ -233,6 +243,10 @@ def spread_floor(
     if metric in metric_traits.DISTANCE_METRICS and level <= EQUALITY_TOLERANCE:
         # The earth mover's distance has the column's unit.
         floor = RELATIVE_RESOLUTION * value_range if metric == "emd" else _DISTANCE_RESOLUTION
+    if metric in metric_traits.QUARTILES and whole:
+        floor = max(floor, _COUNT_RESOLUTION)
+    if metric == "ks_dist":
+        floor = max(floor, _RANK_RESOLUTION)
     if metric == "l_inf" and level <= _DISTANCE_RESOLUTION:
         floor = max(floor, level)
     floor = max(floor, EQUALITY_TOLERANCE)

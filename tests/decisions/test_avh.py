@@ -124,6 +124,20 @@ def test_distances_that_were_always_zero_may_be_small(metric: str, fpr: float) -
         assert evaluate(program, zeros, {metric: value}).status == status
 
 
+@pytest.mark.parametrize("fpr", [0.01, 0.001])
+def test_what_differs_by_the_steps_of_a_metric_is_no_finding(fpr: float) -> None:
+    # A statistic of values at 100 ranks is 0.01 or 0.02 in batches of 27,000 rows that are alike,
+    # and a quartile of whole numbers one of two neighbours. What was flagged was not learned from.
+    issues = np.array([[0.011, 2.0], [0.05, 3.0], [0.3, 20.0]])
+    metrics = ("ks_dist", "median")
+    past = np.tile([0.01, 2.0], (30, 1))
+    program = fit_program(ColumnHistory("c", metrics, past, ISSUES[:3], issues), AvhConfig(fpr=fpr))
+    series = dict(zip(metrics, past.T, strict=True))
+    for values, status in (((0.02, 3.0), "pass"), ((0.01, 1.0), "pass"), ((0.3, 20.0), "fail")):
+        new = dict(zip(metrics, values, strict=True))
+        assert evaluate(program, series, new).status == status
+
+
 def test_a_wet_day_after_dry_ones_is_no_finding_and_a_flood_is() -> None:
     # Most values of every day were 0, so any other quartile was infinitely many deviations away.
     rng = np.random.default_rng(4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -113,11 +114,15 @@ def test_resolution() -> None:
     assert b.spread_floor("ks_dist", 0.0, False) == 0.01
     assert b.spread_floor("kl_div", 1.7e-14, False) == 0.01
     assert b.spread_floor("emd", 0.0, False, 50.0) == 0.5
-    assert b.spread_floor("ks_dist", 0.001, False) == pytest.approx(1e-5)
+    assert b.spread_floor("js_div", 0.001, False) == pytest.approx(1e-5)
+    # Values at 100 ranks say no more of a share.
+    assert b.spread_floor("ks_dist", 0.001, False) == pytest.approx(0.01 / math.sqrt(6))
     assert b.spread_floor("days_to_max", 0.5, False) == 0.02
     assert (b.dead_band("days_to_max"), b.dead_band("row_count")) == (0.5, 0.0)
     assert b.spread_floor("p75", 0.0, False, 0.0, 2.0) == pytest.approx(0.1)
     assert b.spread_floor("p75", 1.0, False, 0.0, 2.0) == pytest.approx(0.01)
+    assert b.spread_floor("p75", 1.0, False, 0.0, 2.0, whole=True) == 0.5
+    assert b.spread_floor("mean", 1.0, False, 0.0, 2.0, whole=True) == pytest.approx(0.01)
 
 
 @given(st.integers(1, 10_000))
