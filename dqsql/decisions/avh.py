@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dqsql.decisions import bounds as fpr_bounds
 from dqsql.decisions import completeness
 from dqsql.decisions.arrays import BoolArray, FloatArray
-from dqsql.decisions.avh_series import series_of, transforms_of, usable_of
+from dqsql.decisions.avh_series import changed_row, series_of, transforms_of, usable_of
 from dqsql.decisions.candidates import (
     SAFETY_FACTORS,
     Candidates,
@@ -43,6 +43,7 @@ from dqsql.decisions.program import (
 )
 from dqsql.decisions.stationarity import Transform
 from dqsql.errors import DecisionError
+from dqsql.model.metric_traits import DAY_METRICS
 
 _MIN_HISTORY = 8
 # Variants with NULLs, by which no bound is chosen: bounds on them are there anyway.
@@ -50,6 +51,9 @@ MISSING = "missing_"
 _ALL_MISSING = "missing_1.0"
 # Issues that leave less than this part of the rows of the smallest batch are about their number.
 _FEWER = 0.2
+_SHIFTS = ("shift_up", "shift_down")
+_MOVED = DAY_METRICS | {"mean", "median", "p25", "p75", "min", "max"}
+_QUARTILES_APART = 1.349
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,7 @@ def fit_programs(
     config = config or AvhConfig()
     _check(histories, config)
     if config.bounds == "calibrated":
-        histories = [_without_few(history) for history in histories]
+        histories = [_with_shifts(_without_few(history)) for history in histories]
     columns = [usable_of(history, config) for history in histories]
     series = series_of(histories, columns, transforms_of(histories, columns, config), config)
     missing = [_completeness(history, config) for history in histories]
@@ -204,6 +208,37 @@ def _without_few(history: ColumnHistory) -> ColumnHistory:
     return replace(
         history, issue_values=np.where(few[:, None] & others, np.nan, history.issue_values)
     )
+
+
+def _with_shifts(history: ColumnHistory) -> ColumnHistory:
+    """The history with two more issues: all values larger, or smaller, by about their spread.
+
+    Injected issues are faults of orders of magnitude, or of single values. By them alone no bound
+    needs to lie near enough to see that every value has moved: degrees of another scale, pounds,
+    dates a day late.
+    """
+    newest = history.values[changed_row(history)]
+    size = _shift_of(dict(zip(history.metrics, newest, strict=True)))
+    if not len(history.issue_values) or not size > 0:
+        return history
+    moved = np.array([m in _MOVED for m in history.metrics])
+    shifted = [np.where(moved, newest + sign * size, newest) for sign in (1.0, -1.0)]
+    for name, distance in (("emd", size), ("cohen_d", 1.0)):
+        if name in history.metrics:
+            for values in shifted:
+                values[history.metrics.index(name)] = distance
+    return replace(
+        history,
+        issues=(*history.issues, *_SHIFTS),
+        issue_values=np.concatenate([history.issue_values, shifted]),
+    )
+
+
+def _shift_of(newest: Mapping[str, float]) -> float:
+    """A standard deviation, as the quartiles of a normal distribution have it, or a day; or 0."""
+    if "days_to_median" in newest:
+        return 1.0
+    return (newest.get("p75", 0.0) - newest.get("p25", 0.0)) / _QUARTILES_APART
 
 
 def _candidates(

@@ -75,6 +75,9 @@ _RANK_RESOLUTION = 0.01 / math.sqrt(6)
 # Of the largest range: bounds at the smallest usual rates reach as far as values did.
 _RESOLUTION_OF_ZERO_QUARTILES = 0.05
 EQUALITY_TOLERANCE = 1e-9
+# Of distances that grow with the square of what shares differ by: a percent is as good as nothing.
+_SQUARED = frozenset({"cosine", "chi_squared", "js_div", "kl_div"})
+_SQUARED_EQUALITY = 1e-4
 
 
 def possible_range(metric: str, log: bool = False, difference: bool = False) -> tuple[float, float]:
@@ -239,8 +242,10 @@ def spread_floor(
         floor = max(floor, RELATIVE_RESOLUTION * value_range)
     if metric in metric_traits.QUARTILES and level == 0.0:
         floor = max(floor, _RESOLUTION_OF_ZERO_QUARTILES * widest)
-    # Equal but for rounding.
-    if metric in metric_traits.DISTANCE_METRICS and level <= EQUALITY_TOLERANCE:
+    # Equal but for rounding, or for a few rows among thousands where differences are squared.
+    squared = metric.removeprefix(metric_traits.PATTERN_PREFIX) in _SQUARED
+    equal = _SQUARED_EQUALITY if squared else EQUALITY_TOLERANCE
+    if metric in metric_traits.DISTANCE_METRICS and level <= equal:
         # The earth mover's distance has the column's unit.
         floor = RELATIVE_RESOLUTION * value_range if metric == "emd" else _DISTANCE_RESOLUTION
     if metric in metric_traits.QUARTILES and whole:

@@ -33,6 +33,8 @@ from dqsql.model.results import MetricProfile
 _HISTOGRAM_BINS = 32
 _SMOOTHING = 0.5
 _MOST_OWN = 500
+# The share of a sample of 200 keys that may be new by chance where hardly any of all keys are.
+_BY_CHANCE = 0.015
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -302,9 +304,10 @@ def _shared_of_keys(reference: CategoricalState, new: CategoricalState) -> float
     once = [{key for key, count in side.items() if count <= 1} for side in sides]
     if not all(once):
         return 1.0
-    common = len(once[0] & once[1]) / max(map(len, once))
+    apart = 1.0 - len(once[0] & once[1]) / max(map(len, once))
+    apart = max(0.0, apart - _BY_CHANCE) / (1.0 - _BY_CHANCE)
     keys = min(len(found) / len(side) for found, side in zip(once, sides, strict=True))
-    return 1.0 - keys * (1.0 - common)
+    return 1.0 - keys * apart
 
 
 def _quantiles(values: npt.ArrayLike) -> FloatArray:
