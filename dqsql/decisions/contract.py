@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dqsql.decisions.implied import implies
 from dqsql.dialect import parse_expression, quoted
 from dqsql.errors import SqlSyntaxError
 from dqsql.model.contract import (
@@ -102,6 +104,9 @@ REMOVED, NARROWED, WIDENED = "removed", "narrowed", "widened"
 # Settings that people read, and that change no verdict.
 _TOLD = ("description", "name", "tags")
 _NOT_UNIQUE = "no longer unique"
+_STRICTER, _WEAKER = "stricter", "weaker"
+# Settings stand behind a rule in braces.
+_SETTINGS_BEHIND = re.compile(r" (?=\{.*\}$)")
 _WIDTHS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 
@@ -227,8 +232,7 @@ def contract_changes(before: Contract, now: Contract) -> tuple[ContractChange, .
             found += _promises(before, old[column.name.casefold()], now, column)
     kept = {c.name.casefold() for c in now.columns}.intersection(old)
     was, is_now = _checks(before, kept), _checks(now, kept)
-    found += [ContractChange("no longer promised", True, text) for text in was - is_now]
-    found += [ContractChange("newly promised", False, text) for text in is_now - was]
+    found += _changes_of_rules(list((was - is_now).elements()), list((is_now - was).elements()))
     if [n.casefold() for n in before.key] != [n.casefold() for n in now.key]:
         text = f"{', '.join(before.key) or 'none'} -> {', '.join(now.key) or 'none'}"
         found.append(ContractChange("key", bool(before.key), text))
@@ -236,6 +240,34 @@ def contract_changes(before: Contract, now: Contract) -> tuple[ContractChange, .
         kind = "no longer closed" if before.closed else "now closed"
         found.append(ContractChange(kind, before.closed, "further columns"))
     return tuple(sorted(found, key=lambda c: not c.breaking))
+
+
+def _changes_of_rules(lost: list[str], gained: list[str]) -> Iterator[ContractChange]:
+    """What became of rules that only one version has: a stricter one keeps what was promised."""
+    for text in list(lost):
+        for other in gained:
+            kind = _kind_of_change(text, other)
+            if kind is not None:
+                yield ContractChange(kind, kind == _WEAKER, f"{text} -> {other}")
+                lost.remove(text)
+                gained.remove(other)
+                break
+    yield from (ContractChange("no longer promised", True, text) for text in lost)
+    yield from (ContractChange("newly promised", False, text) for text in gained)
+
+
+def _kind_of_change(before: str, now: str) -> str | None:
+    """Whether a rule as `_text` gives it is stricter or weaker than before; None: another rule."""
+    sides = [_SETTINGS_BEHIND.split(text, maxsplit=1) for text in (before, now)]
+    if sides[0][1:] != sides[1][1:]:
+        return None
+    try:
+        old, new = (parse_expression(text) for text, *_ in sides)
+    except SqlSyntaxError:
+        return None
+    if implies(new, old):
+        return _STRICTER
+    return _WEAKER if implies(old, new) else None
 
 
 def _types(contract: Contract) -> dict[str, str]:

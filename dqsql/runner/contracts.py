@@ -92,12 +92,17 @@ def import_contract(
 def compare_contracts(
     before: str | PathLike[str], now: str | PathLike[str], name: str | None = None
 ) -> Mapping[str, tuple[ContractChange, ...]]:
-    """What a new version of a contract changes, by object. Raises ConfigError."""
-    old, new = Path(before), Path(now)
-    for file in (old, new):
-        if not file.is_file():
-            raise ConfigError(f"there is no contract {str(file)!r}", span=Span(str(file)))
+    """What a new version of a contract changes, by object.
+
+    Either may name an object, `contracts/orders.odcs.yaml#orders`; two that are named are compared
+    whatever their names are. Raises ConfigError.
+    """
+    (old, of_old), (new, of_new) = _with_object(before, name), _with_object(now, name)
     earlier, later = object_names(old, str(old)), object_names(new, str(new))
+    if of_old is not None and of_new is not None and name is None:
+        was, is_now = read_odcs(old, str(old), of_old), read_odcs(new, str(new), of_new)
+        return {of_new: contract_changes(was, is_now)}
+    name = name or of_old or of_new
     names = earlier if name is None else [name]
     if name is not None and name not in (*earlier, *later):
         # The error that says which there are.
@@ -112,6 +117,14 @@ def compare_contracts(
         )
     added = [n for n in later if n not in names and name is None]
     return found | {n: (ContractChange("added", False, n),) for n in added}
+
+
+def _with_object(given: str | PathLike[str], name: str | None) -> tuple[Path, str | None]:
+    """The file of a contract, and the object in it that is named."""
+    file, _, of_file = str(given).partition("#")
+    if not Path(file).is_file():
+        raise ConfigError(f"there is no contract {str(given)!r}", span=Span(str(given)))
+    return Path(file), of_file or name
 
 
 def _inside(root: Path, file: Path) -> tuple[Path, str]:

@@ -164,6 +164,20 @@ def test_a_weaker_promise_is_one_that_breaks() -> None:
         assert [c.kind for c in contract_changes(old, new) if c.breaking] == [kind]
 
 
+def test_a_bound_that_moved_is_told_as_one_change() -> None:
+    def contract(bound: int, where: str) -> Contract:
+        check = ContractCheck(f"row_count > {bound}", settings={"where": where})
+        return Contract("t", (ContractColumn("id", "int"),), (check,))
+
+    (stricter,) = contract_changes(contract(0, "x"), contract(10, "x"))
+    assert (stricter.kind, stricter.breaking) == ("stricter", False)
+    assert stricter.text == "row_count > 0 {where: x} -> row_count > 10 {where: x}"
+    (weaker,) = contract_changes(contract(10, "x"), contract(0, "x"))
+    assert (weaker.kind, weaker.breaking) == ("weaker", True)
+    # Of other rows, it is another rule.
+    assert len(contract_changes(contract(0, "x"), contract(10, "y"))) == 2
+
+
 def test_the_same_rules_in_other_places_and_words_are_no_change() -> None:
     counted = "expect(coalesce(duplicate_count(`a`, `B`), 0) < 10)"
     rule = ContractCheck("expect(count_if({c} is null) < 1)")

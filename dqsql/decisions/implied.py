@@ -1,0 +1,82 @@
+"""Whether a rule of a contract implies another one: its bound is stricter, its list shorter.
+
+`implies` is sound, not complete: False says that it is not known.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dqsql.dialect import to_sql
+
+# Sides of a comparison by what makes it stricter.
+_LESS = (exp.LT, exp.LTE)
+_MORE = (exp.GT, exp.GTE)
+_COUNTED = "count_if"
+_ROWS = "nullif(count(*), 0)"
+_HOLDERS = ("expect", "satisfies")
+
+
+def implies(stricter: exp.Expr, rule: exp.Expr) -> bool:
+    """Whether what meets `stricter` meets `rule`, too: `min(x) >= 5` and `min(x) >= 0`."""
+    stricter, rule = stricter.unnest(), rule.unnest()
+    if stricter == rule:
+        return True
+    if isinstance(stricter, _LESS + _MORE) and isinstance(rule, _LESS + _MORE):
+        return _bound_implies(stricter, rule)
+    if type(stricter) is not type(rule):
+        return False
+    if isinstance(stricter, exp.Not):
+        return implies(rule.this, stricter.this)
+    if isinstance(stricter, exp.And | exp.Or):
+        left = implies(stricter.this, rule.this)
+        return left and implies(stricter.expression, rule.expression)
+    if isinstance(stricter, exp.In) and stricter.this == rule.this:
+        return bool(stricter.expressions) and set(stricter.expressions) <= set(rule.expressions)
+    if isinstance(stricter, exp.Anonymous):
+        # `expect(..)` and `satisfies(..)` are what they hold.
+        known = stricter.name.lower() == rule.name.lower() and stricter.name.lower() in _HOLDERS
+        return (
+            known
+            and len(stricter.expressions) == len(rule.expressions) == 1
+            and (implies(stricter.expressions[0], rule.expressions[0]))
+        )
+    return False
+
+
+def _bound_implies(stricter: exp.Expr, rule: exp.Expr) -> bool:
+    upper = isinstance(stricter, _LESS)
+    if isinstance(rule, _LESS) is not upper:
+        return False
+    bound, wide = _number(stricter.expression), _number(rule.expression)
+    if bound is None or wide is None or (bound > wide if upper else bound < wide):
+        return False
+    strict = isinstance(stricter, exp.LT | exp.GT) or isinstance(rule, exp.LTE | exp.GTE)
+    if bound == wide and not strict:
+        return False
+    small, large = (rule.this, stricter.this) if upper else (stricter.this, rule.this)
+    return _at_most(small, large)
+
+
+def _at_most(small: exp.Expr, large: exp.Expr) -> bool:
+    """Whether one number is at most the other, whatever the rows: equal, or more rows counted."""
+    small, large = small.unnest(), large.unnest()
+    if small == large:
+        return True
+    if isinstance(small, exp.Mul | exp.Div) and type(small) is type(large):
+        factor = small.expression
+        positive = isinstance(factor, exp.Literal) or to_sql(factor) == _ROWS
+        return positive and factor == large.expression and _at_most(small.this, large.this)
+    if isinstance(small, exp.Anonymous) and isinstance(large, exp.Anonymous):
+        both = {small.name.lower(), large.name.lower()} == {_COUNTED}
+        return both and implies(small.expressions[0], large.expressions[0])
+    return False
+
+
+def _number(node: exp.Expr) -> float | None:
+    node = node.unnest()
+    sign = -1.0 if isinstance(node, exp.Neg) else 1.0
+    inner = node.this if isinstance(node, exp.Neg) else node
+    if not isinstance(inner, exp.Literal) or inner.is_string:
+        return None
+    return sign * float(inner.this)
