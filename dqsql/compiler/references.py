@@ -112,12 +112,18 @@ class RelationNames:
             if len(names) == 2:
                 return self._source(names[0], names[1], span)
         if isinstance(node, exp.Literal) and node.is_string:
+            # A name with spaces or hyphens is an expression to a parser.
+            if node.this in self.models:
+                return self._model(node.this, span)
+            for source in self.sources:
+                if source.full_name == node.this:
+                    return self._of_source(source)
             node = parse_prefix(node.this, span)
         if not isinstance(node, exp.Column):
             raise CompileError(
                 f"expected a check model, a source or a table, found {to_sql(node)}",
                 span=span,
-                hint="for example: airports, nyc.airports or source('nyc', 'airports')",
+                hint="for example: airports, nyc.airports, `my-table` or source('nyc', 'airports')",
             )
         names = [part.name for part in node.parts]
         if len(names) == 1 and names[0] in self.models:

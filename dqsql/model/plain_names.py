@@ -31,6 +31,11 @@ def plain_name(name: str) -> str:
     return name if _needs_no_quotes(name) else quoted(name)
 
 
+def plain_relation(name: str) -> str:
+    """The name of a source or table as SQL text, its parts as `plain_name` writes them."""
+    return name if "`" in name else ".".join(map(plain_name, name.split(".")))
+
+
 def _needs_no_quotes(name: str) -> bool:
     if not _PLAIN.fullmatch(name) or name.lower() in _RESERVED:
         return False

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
-from dqsql.model.plain_names import plain_name
+from dqsql.model.plain_names import plain_name, plain_relation
 from dqsql.suggestions.names import singular_of, words
 from dqsql.suggestions.profiles import ColumnProfile, Kind, Profile
 from dqsql.suggestions.rules import MIN_ROWS, SKETCH_ERROR, WARN
@@ -91,7 +91,8 @@ def foreign_key(
     if union > own:
         return None
     name = plain_name(column.name)
-    arguments = (key.relation, plain_name(key.column))
+    relation = plain_relation(key.relation)
+    arguments = (relation, plain_name(key.column))
     return Suggestion(
         "ForeignKey",
         f"references {key.relation}",
@@ -100,7 +101,7 @@ def foreign_key(
         f"about {column.about_distinct:,.0f} values, all among the {key.distinct:,.0f} of"
         f" {key.relation}.{key.column}",
         arguments=arguments,
-        coverage=f"1 - orphan_ratio({name}, {key.relation}, {plain_name(key.column)})",
+        coverage=f"1 - orphan_ratio({name}, {relation}, {plain_name(key.column)})",
     )
 
 

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from sqlglot import exp
+
 from dqsql.decisions.silence import absences, listed
+from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import AnnotationError, CompileError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
@@ -142,14 +145,22 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
 def segments_named(monitor: Monitor) -> tuple[list[str], dict[str, Any]]:
     """The segments that an annotation lists, and its settings. Raises AnnotationError."""
     given = read_settings(monitor, _SETTINGS, positional=True)
-    values = list(map(literal_value, monitor.positional))
-    if not all(isinstance(v, str | int) for v in values):
+    trees = [parse_expression(text) for text in monitor.positional]
+    listed = [e for t in trees for e in (t.expressions if _is_list(t) else [t])]
+    values = [literal_value(to_sql(e)) for e in listed]
+    if not all(isinstance(e.unnest(), exp.Literal | exp.Neg | exp.Column) for e in listed):
         raise AnnotationError(
             "@expected_segments lists values of segment_by",
             span=monitor.span,
             hint="@expected_segments('DE', 'FR'), or without any: those that were always there",
         )
     return [str(v) for v in values], given
+
+
+def _is_list(tree: exp.Expr) -> bool:
+    """Whether it is `['DE', 'FR']`, `array('DE', 'FR')` or `('DE', 'FR')`."""
+    is_array = isinstance(tree, exp.Anonymous) and str(tree.this).lower() == "array"
+    return is_array or isinstance(tree, exp.Array | exp.Tuple)
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:

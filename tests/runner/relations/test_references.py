@@ -228,6 +228,16 @@ def test_errors_of_compiling(project: Project, check: str, message: str, column:
     assert error.span is not None and (error.span.line, error.span.column) == (2, column)
 
 
+def test_names_in_quotes_are_taken_as_they_are(project: Project) -> None:
+    project.write("my-airports", AIRPORTS)
+    project.write("flights", "select n,\n dest -- @references('my-airports', faa)\nfrom flights_t")
+    compiled = dqsql.compile_project(project.root)
+    compiled.raise_errors()
+    results = dqsql.run(project.root, spark=project.spark).results
+    (found,) = (r for r in results if r.check_name == "references('my-airports', faa)")
+    assert (found.status, found.observed) == (Status.FAIL, 3)
+
+
 def test_one_lookup_for_all_checks_of_a_key(project: Project) -> None:
     project.write(
         "flights",
