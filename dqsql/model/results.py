@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import CheckFailedError, DqsqlError
 from dqsql.model.project import NoData, Severity
-from dqsql.model.wording import plural
+from dqsql.model.wording import gone_rows, plural
 
 if TYPE_CHECKING:
     import pandas
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 # Fields of a verdict that are numbers.
 _NUMBERS = ("observed", "lower", "upper", "score", "warn_lower", "warn_upper")
-# How many findings a notebook shows, and how many an exception names.
+# What a notebook shows of findings, of how many of them, and how many an exception names.
+_SHOWN = ("status", "model", "batch", "segment", "check_name", "message")
 _MAX_SHOWN, _MAX_TOLD = 50, 20
 
 
@@ -350,8 +351,10 @@ class ModelResult:
 
     @property
     def owed(self) -> list[str]:
-        """What is left of earlier runs, and makes this one end as if it had failed."""
-        found = []
+        """What makes the run end as if it had failed, beside verdicts."""
+        found = (
+            [gone_rows(self.gone)] if self.gone is not None and self.no_data is NoData.ERROR else []
+        )
         if self.waiting:
             found.append(
                 f"nobody has reviewed {', '.join(self.waiting)}, which an earlier run flagged:"
@@ -364,6 +367,11 @@ class ModelResult:
         return found
 
     @property
+    def lacks_rows(self) -> bool:
+        """Whether there are no rows, and that means something."""
+        return self.gone is not None and self.no_data is not NoData.IGNORE
+
+    @property
     def left_out(self) -> bool:
         """Whether the run ended before it came to the model."""
         return self.skipped in (CONNECTION_LOST, FAIL_FAST)
@@ -373,12 +381,9 @@ class ModelResult:
         """The worst that happened: error, fail, warn, skipped or pass."""
         if self.error is not None or self.count(Status.ERROR):
             return Status.ERROR
-        lacks_rows = self.gone is not None and self.no_data is not NoData.IGNORE
-        if self.count(Status.FAIL) or self.waiting or self.unfinished:
+        if self.count(Status.FAIL) or self.owed:
             return Status.FAIL
-        if lacks_rows and self.no_data is NoData.ERROR:
-            return Status.FAIL
-        if self.count(Status.WARN, Status.NO_DATA) or self.unbatched or lacks_rows:
+        if self.count(Status.WARN, Status.NO_DATA) or self.unbatched or self.lacks_rows:
             return Status.WARN
         return Status.SKIPPED if self.skipped else Status.PASS
 
@@ -405,7 +410,7 @@ class RunResult:
 
     def __repr__(self) -> str:
         """What a notebook shows: `RunResult(fail: 3 models, 12 batches, 780 verdicts, 2 fail)`."""
-        return f"RunResult({self.summary})"
+        return f"RunResult({'; '.join([self.summary, *self.warnings[:1]])})"
 
     @property
     def summary(self) -> str:
@@ -426,19 +431,12 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """The summary and a table of the findings, for notebooks."""
+        cells = ([getattr(r, name) for name in _SHOWN] for r in self.findings[:_MAX_SHOWN])
         rows = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{escape(str(cell if cell is not None else ''))}</td>"
-                for cell in (r.status.value, r.model, r.batch, r.segment, r.check_name, r.message)
-            )
-            + "</tr>"
-            for r in self.findings[:_MAX_SHOWN]
+            "<tr>" + "".join(f"<td>{escape(str(c or ''))}</td>" for c in row) + "</tr>"
+            for row in cells
         )
-        head = "".join(
-            f"<th>{name}</th>"
-            for name in ("status", "model", "batch", "segment", "check", "message")
-        )
+        head = "".join(f"<th>{name.removesuffix('_name')}</th>" for name in _SHOWN)
         rest = len(self.findings) - _MAX_SHOWN
         more = f"<p>and {rest:,} more: <code>.to_pandas()</code></p>" if rest > 0 else ""
         table = f"<table><tr>{head}</tr>{rows}</table>{more}" if rows else ""
@@ -448,7 +446,8 @@ class RunResult:
     def _troubles(self) -> list[str]:
         """What is wrong with models as a whole, so that no verdict tells it."""
         lines = [f"{m.model}: {m.error}" for m in self.models if m.error is not None]
-        return lines + [f"{m.model}: {text}" for m in self.models for text in m.owed]
+        lines += [f"{m.model}: {text}" for m in self.models for text in m.owed]
+        return [*lines, *self.warnings]
 
     def to_pandas(self) -> pandas.DataFrame:
         """All verdicts as a pandas DataFrame, one row each; `details` are left out."""

@@ -80,3 +80,10 @@ def number_text(value: float, apart: float | None = None) -> str:
     text = f"{value:,.{digits}g}"
     # What is rounded up may have one digit more: 1,000,000 and not 1e+06.
     return f"{value:,.0f}" if "e+" in text else text
+
+
+def gone_rows(batches: int) -> str:
+    """What is told of a model without rows, of which so many batches were checked before."""
+    if not batches:
+        return "no rows, so nothing was checked"
+    return f"no rows any more; {plural(batches, 'batch was', 'batches were')} checked before"

@@ -24,8 +24,8 @@ from dqsql.report.run_results import run_results
 JUNIT = "junit.xml"
 # What XML 1.0 does not allow in a text.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# The case of what earlier runs have left.
-_OWED = "batches of earlier runs"
+# The case of what no verdict tells.
+_OWED = "the model as a whole"
 _ELEMENTS = {"fail": "failure", "error": "error", "skipped": "skipped"}
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from dqsql.model.events import RunListener
-from dqsql.model.project import Severity
+from dqsql.model.project import NoData, Severity
 from dqsql.model.results import ModelResult, RunResult, Status
 from dqsql.model.wording import first_of, plural
 from dqsql.report import findings
@@ -213,6 +213,8 @@ class ConsoleListener(RunListener):
         waiting = sum(len(m.waiting) for m in result.models)
         if waiting:
             problems.append(plural(waiting, "unreviewed batch", "unreviewed batches"))
+        if empty := sum(m.gone == 0 and m.no_data is NoData.ERROR for m in result.models):
+            problems.append(plural(empty, "model without rows", "models without rows"))
         lost = sum(bool(m.gone) for m in result.models)
         if lost:
             words = ("model without the rows that it had", "models without the rows that they had")

@@ -46,7 +46,7 @@ def acknowledge(
     checks: Sequence[str],
     reason: str,
     *,
-    mute_until: dt.date | None = None,
+    mute_until: dt.date | str | None = None,
     author: str | None = None,
     **at: Unpack[Opening],
 ) -> tuple[Incident, ...]:
@@ -58,7 +58,7 @@ def acknowledge(
         checks: ids of checks or findings.
         reason: the reason, which is stored.
         mute_until: the first day on which messages are sent again, in UTC; None: none while they
-            are open.
+            are open. It may be a text: '2024-02-01'.
         author: your name, which is stored; by default the user of this process.
         **at: project, target, session and who hears of the progress, as in `Opening`.
 
@@ -67,7 +67,8 @@ def acknowledge(
             cannot be written.
     """
     said = _reason(reason, "acknowledging a finding", "--reason 'ticket 123'")
-    until = mute_until and dt.datetime.combine(mute_until, dt.time(), dt.UTC)
+    day = _day(mute_until) if isinstance(mute_until, str) else mute_until
+    until = day and dt.datetime.combine(day, dt.time(), dt.UTC)
     change = {
         "state": ACKNOWLEDGED if until is None else MUTED,
         "acknowledged_at": dt.datetime.now(dt.UTC),
@@ -119,6 +120,15 @@ def unmute(
 ) -> tuple[Incident, ...]:
     """Open the muted findings of checks again; other ones stay as they are. See `acknowledge`."""
     return _changed(checks, _reopening(author), at, state=MUTED)
+
+
+def _day(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(
+            f"mute_until is {text!r}, which is no date", hint="write it as 2024-02-01"
+        ) from error
 
 
 def _reopening(author: str | None) -> Mapping[str, Any]:
@@ -207,7 +217,7 @@ def _chosen(rows: Sequence[Row], checks: Sequence[str], state: str) -> list[Row]
     Where resolved ones are wanted, too: of checks without any, the newest other one.
     """
     found: list[Row] = []
-    for name in dict.fromkeys(checks):
+    for name in [checks] if isinstance(checks, str) else dict.fromkeys(checks):
         known = [r for r in rows if name in _names(r)]
         mine = [r for r in known if _may_be(r, state) and r["resolved_at"] is None]
         if state == RESOLVED and known and not mine:

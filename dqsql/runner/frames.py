@@ -98,12 +98,14 @@ def check(
     with TemporaryDirectory(prefix="dqsql-") as folder:
         project = _project(Path(folder), columns, config)
         plan = _plan(project, wanted, batch_by)
+        warnings: list[str] = []
         try:
             model = _checked(frame, plan, project, run_id, started)
         except NoBatchError as error:
-            model = ModelResult(plan.model.name, plan.model.path, notes=(error.message,))
+            model = ModelResult(plan.model.name, plan.model.path)
+            warnings.append(error.message)
         if not model.batches and batch_by is not None:
-            # No row has a batch: that must not pass for want of anything to judge.
+            # No row has a batch: that must not pass because there is nothing to judge.
             whole = _project(Path(folder), columns, replace(config, batch_by=None))
             plan = _plan(whole, wanted, batch_by)
             judged = _checked(frame.limit(0), plan, whole, run_id, started)
@@ -117,7 +119,7 @@ def check(
         models=(model,),
         versions={"dqsql": VERSION, "spark": str(frame.sparkSession.version)},
         arguments={"checks": len(wanted)},
-        warnings=tuple(unbatched_warnings((model,))),
+        warnings=(*warnings, *unbatched_warnings((model,))),
     )
 
 

@@ -8,9 +8,9 @@ from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
 from dqsql.engine.batches import BatchChoice, BatchRequest
 from dqsql.model.batches import TIME_ZONE, is_utc
-from dqsql.model.project import NoData, Project, Target
+from dqsql.model.project import Project, Target
 from dqsql.model.results import ModelResult, Result, Status
-from dqsql.model.wording import first_of, plural
+from dqsql.model.wording import first_of, gone_rows, plural
 
 
 def project_warnings(project: Project) -> tuple[str, ...]:
@@ -48,9 +48,7 @@ def model_warnings(models: Sequence[ModelResult]) -> Iterator[str]:
     """What a person should know of the models of a run that no check says."""
     yield from _left_while_running(r for m in models for r in m.results)
     yield from (
-        f"{m.model} has {gone_rows(m.gone)}"
-        for m in models
-        if m.gone is not None and m.no_data is not NoData.IGNORE
+        f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone is not None and m.lacks_rows
     )
     yield from _no_rows(models)
     yield from unbatched_warnings(models)
@@ -91,10 +89,3 @@ def unbatched_warnings(models: Iterable[ModelResult]) -> Iterator[str]:
         if model.unbatched:
             belong = plural(model.unbatched, "row belongs", "rows belong")
             yield f"{model.model}: {belong} to no batch, because batch_by is null there"
-
-
-def gone_rows(batches: int) -> str:
-    """What is told of a model without rows, of which so many batches were checked before."""
-    if not batches:
-        return "no rows, so nothing was checked"
-    return f"no rows any more; {plural(batches, 'batch was', 'batches were')} checked before"

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from dqsql.errors import ErrorGroup, QueryError, Span
+from dqsql.model.project import NoData
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.report.ci import command, error_annotations, finding_annotations, junit_xml
 from dqsql.report.openlineage import Receiver, events
@@ -82,6 +83,10 @@ def test_what_earlier_runs_have_left_is_told_where_a_run_fails_by_it(
     ]
     lines = list(finding_annotations(run, ()))
     assert [line.startswith("::error file=") for line in lines] == [True, True]
+    bare = make_run(replace(make_model(), gone=0, no_data=NoData.ERROR))
+    (failure,) = ElementTree.fromstring(junit_xml(bare)).iter("failure")
+    assert failure.attrib["message"] == "no rows, so nothing was checked"
+    assert "no rows, so nothing was checked" in "".join(finding_annotations(bare, ()))
     # Nothing was measured of it.
     (event,) = events(run, (), "lake")
     assert "inputFacets" not in event["inputs"][0]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from dqsql.errors import SourceNotFoundError, Span
+from dqsql.model.project import NoData
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.monitors.grouping import grouped
 from dqsql.report.console import ConsoleListener
@@ -135,6 +136,9 @@ def test_a_model_that_lost_its_rows_is_no_success(
     console = Console()
     console.listener.run_finished(make_run(bare))
     assert "Completed successfully\n" in console.text
+    console = Console()
+    console.listener.run_finished(make_run(replace(bare, no_data=NoData.ERROR)))
+    assert "Completed with 1 model without rows\n" in console.text
 
 
 def test_quiet_prints_failures_and_errors_only(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from dqsql.errors import CheckFailedError, SourceNotFoundError
+from dqsql.model.project import NoData
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 
 
@@ -49,6 +51,17 @@ def test_a_model_that_could_not_be_checked(
     assert "no table t" in run._repr_html_()
     with pytest.raises(CheckFailedError, match="no table t"):
         run.raise_for_status()
+
+
+def test_what_no_verdict_tells(
+    make_model: Callable[..., ModelResult], make_run: Callable[..., RunResult]
+) -> None:
+    bare = replace(make_model(), gone=0, no_data=NoData.ERROR)
+    with pytest.raises(CheckFailedError, match="no rows, so nothing was checked"):
+        make_run(bare).raise_for_status()
+    run = replace(make_run(make_model()), warnings=("no check model matches '<x>'",))
+    assert repr(run).endswith("; no check model matches '<x>')")
+    assert "matches &#x27;&lt;x&gt;&#x27;" in run._repr_html_()
 
 
 def test_a_run_that_only_waits_for_a_review_says_so(

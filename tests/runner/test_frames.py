@@ -335,6 +335,7 @@ def test_no_batch_is_no_pass(frame: DataFrame) -> None:
     for empty in (frame.limit(0), frame.selectExpr("id", "cast(null as date) as day")):
         found = dqsql.check(empty, [*checks[1:], "@row_count > 0"], batch_by="day")
         assert [r.status.value for r in found.results] == ["no_data", "fail"]
+    assert "batch_by is null in" in found.warnings[0]
     (late, _) = dqsql.check(frame.limit(0), checks, batch_by="day").results
     assert late.status.value == "warn"
     some = frame.unionByName(frame.selectExpr("id", "cast(null as date) as day"), True)
