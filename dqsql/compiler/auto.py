@@ -6,7 +6,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from dqsql.compiler.keys import batch_columns
+from sqlglot import exp
+
+from dqsql.compiler.keys import batch_columns, check_batch_by
 from dqsql.errors import Span
 from dqsql.model.monitors import AUTO, COLUMN_TYPES, FEATURES
 from dqsql.model.plan import Monitor, Plan
@@ -83,12 +85,12 @@ class _Auto:
             yield self._made("novelty")
 
     def _of_columns(self) -> Iterator[Annotation]:
-        taken = {c.lower() for c in batch_columns(self.model)}
         # That a segment is gone is told by its name, but not how many rows are of none.
         segments = {c.lower() for c in self.model.config.segment_by}
         types = self.model.config.extra.get(COLUMN_TYPES, {})
         unfit = {c.lower() for c, kind in types.items() if _is_unfit(kind)}
-        names = [c for c in self.model.columns or () if c.lower() not in taken | unfit]
+        unfit |= self._same_in_a_batch(types)
+        names = [c for c in self.model.columns or () if c.lower() not in unfit]
         for name in names[:MAX_COLUMNS]:
             if "columns" in self.features:
                 yield self._made("avh", name)
@@ -98,6 +100,12 @@ class _Auto:
                 yield self._made("alive", name)
             if "keys" in self.features and _KEY.search(name):
                 yield self._made("stays_unique", name)
+
+    def _same_in_a_batch(self, types: Mapping[str, str]) -> set[str]:
+        """The columns that `batch_by` reads; times of which it takes the day are watched."""
+        is_column = isinstance(check_batch_by(self.model), exp.Column)
+        read = {c: type_of(c, types) for c in batch_columns(self.model)}
+        return {c.lower() for c, t in read.items() if is_column or not t.startswith("timestamp")}
 
     def _made(
         self,

@@ -489,7 +489,7 @@ def _notes(states: Sequence[StateColumn]) -> tuple[str, ...]:
     return tuple(
         f"{to_sql(s.scan)} does not merge: it is kept per batch only"
         for s in states
-        if not s.mergeable and s.frequency is None
+        if not s.mergeable and s.source is None
     )
 
 

@@ -117,6 +117,16 @@ _KNOWN = (
         "something else writes there; run again when it is done",
     ),
     Known(
+        # The last, where a file says in Spark's words which types it has.
+        re.compile(
+            r"Illegal Parquet type: \w+ \(TIMESTAMP\(NANOS"
+            r"|Expected Spark type timestamp\w*, actual Parquet type INT64"
+        ),
+        "it has times in nanoseconds, which Spark does not read from Parquet",
+        "write microseconds; with pandas: df.to_parquet(.., coerce_timestamps='us',"
+        " allow_truncated_timestamps=True)",
+    ),
+    Known(
         re.compile(
             r"PARQUET_COLUMN_DATA_TYPE_MISMATCH"
             r"(?:\] [^\n]*? file (?:file:/*(?=/))?(?P<file>[^\n]+?)\. Data type"
@@ -132,12 +142,6 @@ _KNOWN = (
         re.compile(r"Failed to find the data source: delta|DATA_SOURCE_NOT_FOUND.*\bdelta\b"),
         "Spark has no library for Delta tables",
         "name it in profiles.yml, as docs/storage.md says: spark_conf: {spark.jars.packages: ..}",
-    ),
-    Known(
-        re.compile(r"Illegal Parquet type: \w+ \(TIMESTAMP\(NANOS"),
-        "it has times in nanoseconds, which Spark does not read from Parquet",
-        "write microseconds; with pandas: df.to_parquet(.., coerce_timestamps='us',"
-        " allow_truncated_timestamps=True)",
     ),
     Known(
         re.compile(r"ExecutorLostFailure \((executor [^)]*?)\)|Slave lost|Worker lost"),

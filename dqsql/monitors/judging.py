@@ -371,11 +371,12 @@ def miscounted_note(
     Raises StorageError.
     """
     stored = partial(stored_rows, store, RESULTS, model)
-    behind = miscounted(results, ledger, stored)
+    decided = list(results)
+    behind = miscounted(decided, ledger, stored)
     if not behind:
         return ()
-    order = batch_order(behind[0])
-    later = [batch for batch in ledger if batch_order(batch) >= order]
+    order, ours = batch_order(behind[0]), {r.batch for r in decided}
+    later = [b for b in ledger if batch_order(b) >= order and b not in ours]
     which = plural(len(later), "later batch", "later batches")
     return (
         f"`after` counted the failing batches before {which} without this run; count again with"

@@ -28,7 +28,7 @@ def command(session: Session, *, dry_run: bool, **where: Any) -> int:
 
     with session.progress() as progress:
         outcome = notify(dry_run=dry_run, step=progress.step, **where)
-    code = EXIT_ERROR if outcome.problems else 0
+    code = EXIT_ERROR if outcome.problems and not dry_run else 0
     sent = [{"route": r.name, "findings": [asdict(n) for n in ns]} for r, ns in outcome.sent]
     session.print_outcome(code, sent=sent, problems=list(outcome.problems))
     for route, notices in outcome.sent:
@@ -37,6 +37,6 @@ def command(session: Session, *, dry_run: bool, **where: Any) -> int:
             session.say(f"  {notice.line}")
     for problem in outcome.problems:
         session.warn(problem)
-    if not outcome.sent and not outcome.problems:
+    if not outcome.sent and (dry_run or not outcome.problems):
         session.say("Nothing to send.")
     return code

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.distances import CategoricalState
-from dqsql.decisions.drift import new_categories
+from dqsql.decisions.drift import new_categories, pooled_categories
 from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector, told_of
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from dqsql.decisions.repeats import Repeat, repeated
@@ -42,6 +42,8 @@ from dqsql.monitors.recompute import rests_on
 from dqsql.monitors.settings import read_settings
 
 NAME = "novelty"
+# New values are those that so many batches before did not have.
+_RECENT = 7
 _SHOWN_CONTRIBUTIONS = 10
 # What values that are the same in all rows do not change.
 _NOT_OF_VALUES = frozenset(
@@ -239,7 +241,7 @@ class NoveltyDetector:
             score=_ratio(decision.score, decision.threshold),
         )
         if decision.status == "anomalous":
-            news = self._new_values(unit, decision, past[-1], batch)
+            news = self._new_values(unit, decision, past[-_RECENT:], batch)
             result = replace(result, message=result.message + news)
         result = _with_repeat(result, self.repeat(unit, batch))
         record = decision.to_dict()
@@ -253,7 +255,7 @@ class NoveltyDetector:
         )
 
     def _new_values(
-        self, unit: VectorUnit, decision: NoveltyDecision, last: str, batch: str
+        self, unit: VectorUnit, decision: NoveltyDecision, before: Sequence[str], batch: str
     ) -> str:
         """Which values are new in columns that are far out, where a monitor keeps their values."""
         plan, history = self.context.plan, self.context.history
@@ -265,10 +267,10 @@ class NoveltyDetector:
                 continue
             if hides_values(plan.model, metric.column, unit.monitor.settings):
                 continue
-            states = (
-                CategoricalState.of(history.profile(key_of(metric), b)) for b in (last, batch)
-            )
-            found = new_categories(*states)
+            key = key_of(metric)
+            known = [CategoricalState.of(history.profile(key, b)) for b in before]
+            now = CategoricalState.of(history.profile(key, batch))
+            found = new_categories(pooled_categories(known), now)
             words += [f"; in {metric.column} {', '.join(found)}"] if found else []
         return "".join(words)
 
