@@ -89,7 +89,7 @@ class _Auto:
         segments = {c.lower() for c in self.model.config.segment_by}
         types = self.model.config.extra.get(COLUMN_TYPES, {})
         unfit = {c.lower() for c, kind in types.items() if _is_unfit(kind)}
-        unfit |= self._same_in_a_batch(types)
+        unfit |= _same_in_a_batch(self.model, types)
         names = [c for c in self.model.columns or () if c.lower() not in unfit]
         for name in names[:MAX_COLUMNS]:
             if "columns" in self.features:
@@ -100,12 +100,6 @@ class _Auto:
                 yield self._made("alive", name)
             if "keys" in self.features and _KEY.search(name):
                 yield self._made("stays_unique", name)
-
-    def _same_in_a_batch(self, types: Mapping[str, str]) -> set[str]:
-        """The columns that `batch_by` reads; times of which it takes the day are watched."""
-        is_column = isinstance(check_batch_by(self.model), exp.Column)
-        read = {c: type_of(c, types) for c in batch_columns(self.model)}
-        return {c.lower() for c, t in read.items() if is_column or not t.startswith("timestamp")}
 
     def _made(
         self,
@@ -132,10 +126,12 @@ def auto_annotations(model: CheckModel) -> Iterator[Annotation]:
 
 def fit_for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
     """The plan without automatic monitors of columns whose type they say nothing about."""
+    same = _same_in_a_batch(plan.model, types)
     unfit = {
         m.id
         for m in plan.monitors
-        if AUTO in m.tags and m.column and _is_unfit(type_of(m.column, types))
+        if AUTO in m.tags and m.column
+        if _is_unfit(type_of(m.column, types)) or m.column.lower() in same
     }
     return without_monitors(plan, unfit)
 
@@ -158,6 +154,18 @@ def with_monitors(plan: Plan, monitors: tuple[Monitor, ...]) -> Plan:
     kept = {n for s in plan.states if s.name not in dropped for n in s.group}
     states = tuple(s for s in plan.states if s.name not in dropped or s.name in kept)
     return replace(plan, monitors=monitors, metrics=metrics, states=states)
+
+
+def _same_in_a_batch(model: CheckModel, types: Mapping[str, str]) -> set[str]:
+    """The columns that `batch_by` reads, but times of which it takes the day; in lower case.
+
+    What may be such a time stays, as long as its type is not known.
+    """
+    is_column = isinstance(check_batch_by(model), exp.Column)
+    read = {c.lower(): type_of(c, types) for c in batch_columns(model)}
+    return {
+        c for c, kind in read.items() if is_column or (kind and not kind.startswith("timestamp"))
+    }
 
 
 def _is_unfit(kind: str) -> bool:

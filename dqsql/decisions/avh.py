@@ -43,7 +43,6 @@ from dqsql.decisions.program import (
 )
 from dqsql.decisions.stationarity import Transform
 from dqsql.errors import DecisionError
-from dqsql.model.metric_traits import DAY_METRICS
 
 _MIN_HISTORY = 8
 # Variants with NULLs, by which no bound is chosen: bounds on them are there anyway.
@@ -51,8 +50,9 @@ MISSING = "missing_"
 _ALL_MISSING = "missing_1.0"
 # Issues that leave less than this part of the rows of the smallest batch are about their number.
 _FEWER = 0.2
-_SHIFTS = ("shift_up", "shift_down")
-_MOVED = DAY_METRICS | {"mean", "median", "p25", "p75", "min", "max"}
+# By how many standard deviations all values are moved.
+_SHIFTS = {f"all_{by:+}": float(by) for by in (1, -1, 2, -2, 4, -4)}
+_MOVED = frozenset({"mean", "median", "p25", "p75", "min", "max"})
 _QUARTILES_APART = 1.349
 
 
@@ -211,34 +211,28 @@ def _without_few(history: ColumnHistory) -> ColumnHistory:
 
 
 def _with_shifts(history: ColumnHistory) -> ColumnHistory:
-    """The history with two more issues: all values larger, or smaller, by about their spread.
+    """The history with more issues: all numbers larger, or smaller, by standard deviations.
 
     Injected issues are faults of orders of magnitude, or of single values. By them alone no bound
-    needs to lie near enough to see that every value has moved: degrees of another scale, pounds,
-    dates a day late.
+    needs to lie near enough to see that every value has moved: degrees of another scale, pounds.
     """
     newest = history.values[changed_row(history)]
-    size = _shift_of(dict(zip(history.metrics, newest, strict=True)))
-    if not len(history.issue_values) or not size > 0:
+    known = dict(zip(history.metrics, newest, strict=True))
+    # As a normal distribution has it.
+    size = (known.get("p75", np.nan) - known.get("p25", np.nan)) / _QUARTILES_APART
+    if not len(history.issue_values) or not 0 < size < np.inf:
         return history
     moved = np.array([m in _MOVED for m in history.metrics])
-    shifted = [np.where(moved, newest + sign * size, newest) for sign in (1.0, -1.0)]
-    for name, distance in (("emd", size), ("cohen_d", 1.0)):
+    shifted = np.array([np.where(moved, newest + size * by, newest) for by in _SHIFTS.values()])
+    for name, unit in (("emd", size), ("cohen_d", 1.0)):
         if name in history.metrics:
-            for values in shifted:
-                values[history.metrics.index(name)] = distance
+            far = np.abs(np.array(list(_SHIFTS.values())))
+            shifted[:, history.metrics.index(name)] = far * unit
     return replace(
         history,
         issues=(*history.issues, *_SHIFTS),
         issue_values=np.concatenate([history.issue_values, shifted]),
     )
-
-
-def _shift_of(newest: Mapping[str, float]) -> float:
-    """A standard deviation, as the quartiles of a normal distribution have it, or a day; or 0."""
-    if "days_to_median" in newest:
-        return 1.0
-    return (newest.get("p75", 0.0) - newest.get("p25", 0.0)) / _QUARTILES_APART
 
 
 def _candidates(
@@ -275,9 +269,10 @@ def _fit(
             candidates = found[owner[pick]]
             chosen.append(_clause(history, candidates, pick - int(first[owner[pick]])))
     clauses += _join_sides(chosen)
-    caught = {issue for clause in clauses for issue in clause.catches}
+    injected = set(history.issues).difference(_SHIFTS)
+    caught = injected.intersection(issue for clause in clauses for issue in clause.catches)
     return Program(
-        history.column, tuple(clauses), config.fpr, config.bounds, len(history.issues), len(caught)
+        history.column, tuple(clauses), config.fpr, config.bounds, len(injected), len(caught)
     )
 
 

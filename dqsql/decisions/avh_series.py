@@ -262,10 +262,7 @@ def _column_series(
             values, variants = made[number, transform]
             floor = 0.0
             if levels is not None:
-                whole = _is_whole(column.values[number])
-                floor = fpr_bounds.spread_floor(
-                    metric, levels[number], transform.log, *widths, whole
-                )
+                floor = fpr_bounds.spread_floor(metric, levels[number], transform.log, *widths)
             known = values[np.isfinite(values)]
             yield CandidateSeries(
                 metric, transform, known, variants, floor, column.null_rates[number]
@@ -284,15 +281,8 @@ def resolution(
         ranges: max - min of the column in each batch; empty if it is not numeric. What is not
             finite is left out.
     """
-    values = np.asarray(values, dtype=float)
-    level = _levels(values[None])[0]
-    whole = _is_whole(values)
-    return fpr_bounds.spread_floor(metric, level, transform.log, *_widths(ranges), whole)
-
-
-def _is_whole(values: FloatArray) -> bool:
-    known = values[np.isfinite(values)]
-    return bool((known == np.rint(known)).all())
+    level = _levels(np.asarray(values, dtype=float)[None])[0]
+    return fpr_bounds.spread_floor(metric, level, transform.log, *_widths(ranges))
 
 
 def _levels(values: FloatArray) -> list[float]:

@@ -206,12 +206,7 @@ def dead_band(metric: str) -> float:
 
 
 def spread_floor(
-    metric: str,
-    level: float,
-    log: bool,
-    value_range: float = 0.0,
-    widest: float = 0.0,
-    whole: bool = False,
+    metric: str, level: float, log: bool, value_range: float = 0.0, widest: float = 0.0
 ) -> float:
     """Return the resolution that `calibrated` adds to the standard deviation (in quadrature).
 
@@ -222,7 +217,6 @@ def spread_floor(
     whose level is zero say that batches were equal, not that the next may not differ by a few rows.
     Where the largest difference of shares is small, it is that of one row, and may double.
     Quartiles that are zero say that most values are: of dry days, not that it will never rain.
-    Quartiles of whole numbers lie on one of two neighbours, by chance where the rank is between.
     The Kolmogorov-Smirnov statistic is that of values at 100 ranks.
 
     Args:
@@ -231,7 +225,6 @@ def spread_floor(
         log: whether bounds are put on the logarithm.
         value_range: typical max - min of the column, >= 0, in its unit; 0 if not numeric.
         widest: largest max - min that the column had.
-        whole: whether all values of the history are whole numbers.
     """
     floor = RELATIVE_RESOLUTION * level
     if metric in metric_traits.COUNT_METRICS:
@@ -248,8 +241,6 @@ def spread_floor(
     if metric in metric_traits.DISTANCE_METRICS and level <= equal:
         # The earth mover's distance has the column's unit.
         floor = RELATIVE_RESOLUTION * value_range if metric == "emd" else _DISTANCE_RESOLUTION
-    if metric in metric_traits.QUARTILES and whole:
-        floor = max(floor, _COUNT_RESOLUTION)
     if metric == "ks_dist":
         floor = max(floor, _RANK_RESOLUTION)
     if metric == "l_inf" and level <= _DISTANCE_RESOLUTION:

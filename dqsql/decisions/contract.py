@@ -105,8 +105,8 @@ REMOVED, NARROWED, WIDENED = "removed", "narrowed", "widened"
 _TOLD = ("description", "name", "tags")
 _NOT_UNIQUE = "no longer unique"
 _STRICTER, _WEAKER = "stricter", "weaker"
-# Settings stand behind a rule in braces.
-_SETTINGS_BEHIND = re.compile(r" (?=\{.*\}$)")
+# A rule as `_text` gives it: behind the name of its column, before its settings.
+_RULE = re.compile(r"(?:(?P<column>[^\s:]+): )?(?P<rule>.*?)(?: (?P<settings>\{.*\}))?")
 _WIDTHS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 
@@ -258,11 +258,11 @@ def _changes_of_rules(lost: list[str], gained: list[str]) -> Iterator[ContractCh
 
 def _kind_of_change(before: str, now: str) -> str | None:
     """Whether a rule as `_text` gives it is stricter or weaker than before; None: another rule."""
-    sides = [_SETTINGS_BEHIND.split(text, maxsplit=1) for text in (before, now)]
-    if sides[0][1:] != sides[1][1:]:
+    parts = [_RULE.fullmatch(text) for text in (before, now)]
+    if not all(parts) or len({(m["column"], m["settings"]) for m in parts if m}) > 1:
         return None
     try:
-        old, new = (parse_expression(text) for text, *_ in sides)
+        old, new = (parse_expression(m["rule"]) for m in parts if m)
     except SqlSyntaxError:
         return None
     if implies(new, old):

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
+
 from sqlglot import exp
 
 from dqsql.dialect import to_sql
@@ -12,9 +15,11 @@ from dqsql.dialect import to_sql
 # Sides of a comparison by what makes it stricter.
 _LESS = (exp.LT, exp.LTE)
 _MORE = (exp.GT, exp.GTE)
+_ISO = re.compile(r"\d{4}-\d\d-\d\d")
 _COUNTED = "count_if"
 _ROWS = "nullif(count(*), 0)"
 _HOLDERS = ("expect", "satisfies")
+_LISTED = "accepted_values"
 
 
 def implies(stricter: exp.Expr, rule: exp.Expr) -> bool:
@@ -33,7 +38,14 @@ def implies(stricter: exp.Expr, rule: exp.Expr) -> bool:
         return left and implies(stricter.expression, rule.expression)
     if isinstance(stricter, exp.In) and stricter.this == rule.this:
         return bool(stricter.expressions) and set(stricter.expressions) <= set(rule.expressions)
+    if isinstance(stricter, exp.Between):
+        return all(
+            implies(_side(stricter, side, kind), _side(rule, side, kind))
+            for side, kind in (("low", exp.GTE), ("high", exp.LTE))
+        )
     if isinstance(stricter, exp.Anonymous):
+        if stricter.name.lower() == rule.name.lower() == _LISTED:
+            return bool(stricter.expressions) and set(stricter.expressions) <= set(rule.expressions)
         # `expect(..)` and `satisfies(..)` are what they hold.
         known = stricter.name.lower() == rule.name.lower() and stricter.name.lower() in _HOLDERS
         return (
@@ -48,8 +60,10 @@ def _bound_implies(stricter: exp.Expr, rule: exp.Expr) -> bool:
     upper = isinstance(stricter, _LESS)
     if isinstance(rule, _LESS) is not upper:
         return False
-    bound, wide = _number(stricter.expression), _number(rule.expression)
-    if bound is None or wide is None or (bound > wide if upper else bound < wide):
+    bound, wide = _value(stricter.expression), _value(rule.expression)
+    if bound is None or wide is None or bound[0] != wide[0]:
+        return False
+    if bound > wide if upper else bound < wide:
         return False
     strict = isinstance(stricter, exp.LT | exp.GT) or isinstance(rule, exp.LTE | exp.GTE)
     if bound == wide and not strict:
@@ -65,7 +79,9 @@ def _at_most(small: exp.Expr, large: exp.Expr) -> bool:
         return True
     if isinstance(small, exp.Mul | exp.Div) and type(small) is type(large):
         factor = small.expression
-        positive = isinstance(factor, exp.Literal) or to_sql(factor) == _ROWS
+        positive = (isinstance(factor, exp.Literal) and not factor.is_string) or (
+            to_sql(factor) == _ROWS
+        )
         return positive and factor == large.expression and _at_most(small.this, large.this)
     if isinstance(small, exp.Anonymous) and isinstance(large, exp.Anonymous):
         both = {small.name.lower(), large.name.lower()} == {_COUNTED}
@@ -73,10 +89,19 @@ def _at_most(small: exp.Expr, large: exp.Expr) -> bool:
     return False
 
 
-def _number(node: exp.Expr) -> float | None:
+def _side(rule: exp.Expr, side: str, kind: type[exp.Binary]) -> exp.Expr:
+    """One of the two comparisons that `x between low and high` is."""
+    return kind(this=rule.this.copy(), expression=rule.args[side].copy())
+
+
+def _value(node: exp.Expr) -> tuple[str, Decimal | str] | None:
+    """A number, or a date or time as it is written: those of equal length are ordered as texts."""
     node = node.unnest()
-    sign = -1.0 if isinstance(node, exp.Neg) else 1.0
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
+        text = node.this.this
+        return (f"{node.to} {len(text)}", text) if _ISO.match(text) else None
+    sign = -1 if isinstance(node, exp.Neg) else 1
     inner = node.this if isinstance(node, exp.Neg) else node
     if not isinstance(inner, exp.Literal) or inner.is_string:
         return None
-    return sign * float(inner.this)
+    return "number", sign * Decimal(inner.this)

@@ -375,6 +375,7 @@ _ISSUE_WORDS = {
     "pad": "padding",
     "dist": "a shifted distribution",
     "volume": "a changed volume",
+    "all": "values that are all higher or lower",
     "year": "dates in another year",
     "stale": "dates of a week ago",
     "late": "dates of a day ago",

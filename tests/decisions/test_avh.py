@@ -125,17 +125,36 @@ def test_distances_that_were_always_zero_may_be_small(metric: str, fpr: float) -
 
 
 @pytest.mark.parametrize("fpr", [0.01, 0.001])
-def test_what_differs_by_the_steps_of_a_metric_is_no_finding(fpr: float) -> None:
-    # A statistic of values at 100 ranks is 0.01 or 0.02 in batches of 27,000 rows that are alike,
-    # and a quartile of whole numbers one of two neighbours. What was flagged was not learned from.
-    issues = np.array([[0.011, 2.0], [0.05, 3.0], [0.3, 20.0]])
-    metrics = ("ks_dist", "median")
-    past = np.tile([0.01, 2.0], (30, 1))
-    program = fit_program(ColumnHistory("c", metrics, past, ISSUES[:3], issues), AvhConfig(fpr=fpr))
-    series = dict(zip(metrics, past.T, strict=True))
-    for values, status in (((0.02, 3.0), "pass"), ((0.01, 1.0), "pass"), ((0.3, 20.0), "fail")):
-        new = dict(zip(metrics, values, strict=True))
-        assert evaluate(program, series, new).status == status
+def test_what_differs_by_the_steps_of_a_distance_is_no_finding(fpr: float) -> None:
+    # The statistic of values at 100 ranks is 0.01 or 0.02 in batches of 27,000 rows that are alike.
+    # What was flagged was not learned from, and so flagged for ever.
+    issues = np.array([[0.011], [0.05], [0.3]])
+    past = np.full((30, 1), 0.01)
+    column = ColumnHistory("c", ("ks_dist",), past, ISSUES[:3], issues)
+    program = fit_program(column, AvhConfig(fpr=fpr))
+    for value, status in ((0.02, "pass"), (0.3, "fail")):
+        found = evaluate(program, {"ks_dist": past[:, 0]}, {"ks_dist": value})
+        assert found.status == status
+
+
+@pytest.mark.parametrize("moved", [20.0, -20.0])
+def test_values_that_all_moved_are_seen_though_the_issues_are_far(moved: float) -> None:
+    # Heights of people: everybody 20 cm taller is 24 times the usual change of the mean.
+    rng = np.random.default_rng(3)
+    heights = np.sort(rng.normal(170, 10, size=(31, 140)))
+    metrics = ("mean", "p25", "p75", "emd")
+    middle = np.quantile(heights, (0.25, 0.75), axis=1)
+    apart = np.abs(np.diff(heights, axis=0, prepend=heights[:1])).mean(axis=1)
+    values = np.stack([heights.mean(axis=1), *middle, apart], axis=1)
+    issues = np.array([[1700.0, 1630, 1770, 1530], [17_000, 16_300, 17_700, 16_800]])
+    column = ColumnHistory("h", metrics, values[:30], ("unit_x10", "unit_x100"), issues)
+    program = fit_program(column, AvhConfig(fpr=0.0005))
+    assert (program.issues, program.caught) == (2, 2)
+    past = dict(zip(metrics, values[:30].T, strict=True))
+    good = dict(zip(metrics, values[30], strict=True))
+    bad = {name: value + moved for name, value in good.items()} | {"emd": abs(moved)}
+    assert evaluate(program, past, good).status == "pass"
+    assert evaluate(program, past, bad).status == "fail"
 
 
 def test_a_wet_day_after_dry_ones_is_no_finding_and_a_flood_is() -> None:

@@ -121,8 +121,6 @@ def test_resolution() -> None:
     assert (b.dead_band("days_to_max"), b.dead_band("row_count")) == (0.5, 0.0)
     assert b.spread_floor("p75", 0.0, False, 0.0, 2.0) == pytest.approx(0.1)
     assert b.spread_floor("p75", 1.0, False, 0.0, 2.0) == pytest.approx(0.01)
-    assert b.spread_floor("p75", 1.0, False, 0.0, 2.0, whole=True) == 0.5
-    assert b.spread_floor("mean", 1.0, False, 0.0, 2.0, whole=True) == pytest.approx(0.01)
 
 
 @given(st.integers(1, 10_000))

@@ -174,6 +174,11 @@ def test_a_bound_that_moved_is_told_as_one_change() -> None:
     assert stricter.text == "row_count > 0 {where: x} -> row_count > 10 {where: x}"
     (weaker,) = contract_changes(contract(10, "x"), contract(0, "x"))
     assert (weaker.kind, weaker.breaking) == ("weaker", True)
+    old, new = (
+        Contract("t", (ContractColumn("x", "int", checks=(ContractCheck(f"min >= {n}"),)),))
+        for n in (0, 5)
+    )
+    assert [c.kind for c in contract_changes(old, new)] == ["stricter"]
     # Of other rows, it is another rule.
     assert len(contract_changes(contract(0, "x"), contract(10, "y"))) == 2
 

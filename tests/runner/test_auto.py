@@ -97,6 +97,26 @@ def test_what_nobody_has_annotated_is_watched(new_project: NewProject) -> None:
     assert {m.id for m in dqsql.compile_project(project.root).plans[0].monitors} == before
 
 
+def test_the_time_whose_day_is_the_batch_is_watched(new_project: NewProject) -> None:
+    model = """
+        {{ config(batch_by = "concat(date(at), kind)", monitors = 'auto') }}
+        select at, kind, n from {{ source('raw', 't') }}
+    """
+    # On the last of 20 days the times are lost.
+    at = "timestamp_seconds(1704067200 + 86400 * (id div 200) + 400 * (id % 200))"
+    rows = f"""
+        select if(id < 3800, {at}, date_trunc('day', {at})) as at, 'x' as kind, id % 7 as n
+        from range(4000)
+    """
+    results = new_project(model, rows).run().results
+    watched = {r.check_id for r in results}
+    assert {"m.at.avh", "m.at.alive", "m.n.avh"} <= watched
+    assert not {c for c in watched if ".kind." in c}
+    found = {(r.check_id, r.batch) for r in results if r.is_finding}
+    assert ("m.at.avh", "2024-01-20x") in found or ("m.at.alive", "2024-01-20x") in found
+    assert {batch for _, batch in found} == {"2024-01-20x"}
+
+
 def test_a_model_whose_columns_spark_knows_and_the_project_file(new_project: NewProject) -> None:
     model = "{{ config(batch_by = 'day') }}\nselect * from {{ source('raw', 't') }}\n"
     project = new_project(model, orders(9))

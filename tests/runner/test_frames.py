@@ -368,7 +368,7 @@ def test_what_needs_no_history_is_checked(frame: DataFrame, spark: SparkSession)
         assert second.status.value == "fail"
     finally:
         spark.catalog.dropTempView("frames_ledger")
-    (seen,) = dqsql.check(frame, "@expected_segments('a', 'c')", segment_by="kind").results
+    (seen,) = dqsql.check(frame, "@expected_segments(['a', 'c'])", segment_by="kind").results
     assert (seen.status.value, seen.message) == ("fail", "1 segment without rows: c")
 
 

@@ -145,10 +145,8 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
 def segments_named(monitor: Monitor) -> tuple[list[str], dict[str, Any]]:
     """The segments that an annotation lists, and its settings. Raises AnnotationError."""
     given = read_settings(monitor, _SETTINGS, positional=True)
-    trees = [parse_expression(text) for text in monitor.positional]
-    listed = [e for t in trees for e in (t.expressions if _is_list(t) else [t])]
-    values = [literal_value(to_sql(e)) for e in listed]
-    if not all(isinstance(e.unnest(), exp.Literal | exp.Neg | exp.Column) for e in listed):
+    values = [literal_value(text) for each in monitor.positional for text in _listed(each)]
+    if not all(isinstance(v, str | int) for v in values):
         raise AnnotationError(
             "@expected_segments lists values of segment_by",
             span=monitor.span,
@@ -157,10 +155,13 @@ def segments_named(monitor: Monitor) -> tuple[list[str], dict[str, Any]]:
     return [str(v) for v in values], given
 
 
-def _is_list(tree: exp.Expr) -> bool:
-    """Whether it is `['DE', 'FR']`, `array('DE', 'FR')` or `('DE', 'FR')`."""
+def _listed(text: str) -> list[str]:
+    """The values of `['DE', 'FR']`, `array('DE', 'FR')` or `('DE', 'FR')`; of others the text."""
+    tree = parse_expression(text)
     is_array = isinstance(tree, exp.Anonymous) and str(tree.this).lower() == "array"
-    return is_array or isinstance(tree, exp.Array | exp.Tuple)
+    if is_array or isinstance(tree, exp.Array | exp.Tuple):
+        return list(map(to_sql, tree.expressions))
+    return [to_sql(tree.unnest())] if isinstance(tree, exp.Paren) else [text]
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
