@@ -39,7 +39,9 @@ def check_batch_by(model: CheckModel) -> exp.Expr | None:
 def batch_columns(model: CheckModel) -> list[str]:
     """The columns that `batch_by` reads, as it writes them. Raises DqsqlError with the place."""
     batch_by = check_batch_by(model)
-    constant = isinstance(batch_by, exp.Literal | exp.Boolean | exp.Null)
+    inner = None if batch_by is None else batch_by.unnest()
+    inner = inner.this if isinstance(inner, exp.Neg) else inner
+    constant = isinstance(inner, exp.Literal | exp.Boolean | exp.Null)
     if batch_by is not None and (constant or has_aggregate(batch_by)):
         why = "is the same in all rows" if constant else "has an aggregate"
         raise CompileError(

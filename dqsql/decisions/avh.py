@@ -50,10 +50,13 @@ MISSING = "missing_"
 _ALL_MISSING = "missing_1.0"
 # Issues that leave less than this part of the rows of the smallest batch are about their number.
 _FEWER = 0.2
-# By how many standard deviations all values are moved.
-_SHIFTS = {f"all_{by:+}": float(by) for by in (1, -1, 2, -2, 4, -4)}
+# By how many standard deviations all numbers are moved, and which share of texts is exchanged.
+_SHIFTS = (1.0, -1.0, 2.0, -2.0, 4.0, -4.0)
+_EXCHANGED = (0.25, 0.5)
 _MOVED = frozenset({"mean", "median", "p25", "p75", "min", "max"})
 _QUARTILES_APART = 1.349
+# What the names of issues begin with that nobody injects.
+_COMPUTED = ("all_", "exchanged_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,27 +214,30 @@ def _without_few(history: ColumnHistory) -> ColumnHistory:
 
 
 def _with_shifts(history: ColumnHistory) -> ColumnHistory:
-    """The history with more issues: all numbers larger, or smaller, by standard deviations.
+    """The history with more issues: all numbers moved, or a part of the texts exchanged.
 
     Injected issues are faults of orders of magnitude, or of single values. By them alone no bound
-    needs to lie near enough to see that every value has moved: degrees of another scale, pounds.
+    needs to lie near enough to see that every number has moved, as degrees of another scale, or
+    that yes and no have changed places.
     """
     newest = history.values[changed_row(history)]
     known = dict(zip(history.metrics, newest, strict=True))
     # As a normal distribution has it.
     size = (known.get("p75", np.nan) - known.get("p25", np.nan)) / _QUARTILES_APART
-    if not len(history.issue_values) or not 0 < size < np.inf:
+    found: dict[str, dict[str, float]] = {}
+    if 0 < size < np.inf:
+        for by in _SHIFTS:
+            moved = {m: known[m] + by * size for m in _MOVED if m in known}
+            found[f"all_{by:+g}"] = {**moved, "emd": abs(by) * size, "cohen_d": abs(by)}
+    if "l_1" in known:
+        found |= {f"exchanged_{share}": {"l_1": 2 * share, "l_inf": share} for share in _EXCHANGED}
+    if not found or not len(history.issue_values):
         return history
-    moved = np.array([m in _MOVED for m in history.metrics])
-    shifted = np.array([np.where(moved, newest + size * by, newest) for by in _SHIFTS.values()])
-    for name, unit in (("emd", size), ("cohen_d", 1.0)):
-        if name in history.metrics:
-            far = np.abs(np.array(list(_SHIFTS.values())))
-            shifted[:, history.metrics.index(name)] = far * unit
+    rows = [[{**known, **changed}[m] for m in history.metrics] for changed in found.values()]
     return replace(
         history,
-        issues=(*history.issues, *_SHIFTS),
-        issue_values=np.concatenate([history.issue_values, shifted]),
+        issues=(*history.issues, *found),
+        issue_values=np.concatenate([history.issue_values, rows]),
     )
 
 
@@ -269,7 +275,7 @@ def _fit(
             candidates = found[owner[pick]]
             chosen.append(_clause(history, candidates, pick - int(first[owner[pick]])))
     clauses += _join_sides(chosen)
-    injected = set(history.issues).difference(_SHIFTS)
+    injected = {i for i in history.issues if not i.startswith(_COMPUTED)}
     caught = injected.intersection(issue for clause in clauses for issue in clause.catches)
     return Program(
         history.column, tuple(clauses), config.fpr, config.bounds, len(injected), len(caught)

@@ -376,6 +376,7 @@ _ISSUE_WORDS = {
     "dist": "a shifted distribution",
     "volume": "a changed volume",
     "all": "values that are all higher or lower",
+    "exchanged": "exchanged values",
     "year": "dates in another year",
     "stale": "dates of a week ago",
     "late": "dates of a day ago",

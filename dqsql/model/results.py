@@ -367,11 +367,6 @@ class ModelResult:
         return found
 
     @property
-    def lacks_rows(self) -> bool:
-        """Whether there are no rows, and that means something."""
-        return self.gone is not None and self.no_data is not NoData.IGNORE
-
-    @property
     def left_out(self) -> bool:
         """Whether the run ended before it came to the model."""
         return self.skipped in (CONNECTION_LOST, FAIL_FAST)
@@ -383,7 +378,8 @@ class ModelResult:
             return Status.ERROR
         if self.count(Status.FAIL) or self.owed:
             return Status.FAIL
-        if self.count(Status.WARN, Status.NO_DATA) or self.unbatched or self.lacks_rows:
+        lacks_rows = self.gone is not None and self.no_data is not NoData.IGNORE
+        if self.count(Status.WARN, Status.NO_DATA) or self.unbatched or lacks_rows:
             return Status.WARN
         return Status.SKIPPED if self.skipped else Status.PASS
 

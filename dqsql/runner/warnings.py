@@ -8,7 +8,7 @@ from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
 from dqsql.engine.batches import BatchChoice, BatchRequest
 from dqsql.model.batches import TIME_ZONE, is_utc
-from dqsql.model.project import Project, Target
+from dqsql.model.project import NoData, Project, Target
 from dqsql.model.results import ModelResult, Result, Status
 from dqsql.model.wording import first_of, gone_rows, plural
 
@@ -48,7 +48,9 @@ def model_warnings(models: Sequence[ModelResult]) -> Iterator[str]:
     """What a person should know of the models of a run that no check says."""
     yield from _left_while_running(r for m in models for r in m.results)
     yield from (
-        f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone is not None and m.lacks_rows
+        f"{m.model} has {gone_rows(m.gone)}"
+        for m in models
+        if m.gone is not None and m.no_data is not NoData.IGNORE
     )
     yield from _no_rows(models)
     yield from unbatched_warnings(models)

@@ -540,6 +540,7 @@ def test_config_with_unknown_columns(
         ("max(day)", "max(day) has an aggregate"),
         ("\\'day\\'", "'day' is the same in all rows"),
         ("3", "3 is the same in all rows"),
+        ("(-3)", "is the same in all rows"),
     ],
 )
 def test_batches_by_what_names_none(compile_model: CompileModel, batch_by: str, why: str) -> None:
