@@ -24,6 +24,7 @@ _KEY = re.compile(
     # orderId, CustomerID and InvoiceNo, and neither paid nor casino
     r"|[a-z](?:Id|ID|Key|Uuid|UUID|Guid|GUID|Code|No|Nr|Number)$"
 )
+_DAYS = {exp.DataType.Type.DATE, exp.DataType.Type.DATE32}
 _UNFIT = ("array", "map", "struct", "binary", "variant", "interval")
 
 
@@ -161,7 +162,12 @@ def _same_in_a_batch(model: CheckModel, types: Mapping[str, str]) -> set[str]:
 
     What may be such a time stays, as long as its type is not known.
     """
-    is_column = isinstance(check_batch_by(model), exp.Column)
+    batch_by = check_batch_by(model)
+    while isinstance(batch_by, exp.Paren) or (
+        isinstance(batch_by, exp.Cast) and batch_by.is_type(*exp.DataType.TEMPORAL_TYPES - _DAYS)
+    ):
+        batch_by = batch_by.this
+    is_column = isinstance(batch_by, exp.Column)
     read = {c.lower(): type_of(c, types) for c in batch_columns(model)}
     return {
         c for c, kind in read.items() if is_column or (kind and not kind.startswith("timestamp"))

@@ -115,9 +115,9 @@ class RelationNames:
             # A name with spaces or hyphens is an expression to a parser.
             if node.this in self.models:
                 return self._model(node.this, span)
-            for source in self.sources:
-                if source.full_name == node.this:
-                    return self._of_source(source)
+            named = [s for s in self.sources if node.this in (s.full_name, s.table)]
+            if len(named) == 1:
+                return self._of_source(named[0])
             node = parse_prefix(node.this, span)
         if not isinstance(node, exp.Column):
             raise CompileError(
