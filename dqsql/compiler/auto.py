@@ -24,6 +24,7 @@ _KEY = re.compile(
     # orderId, CustomerID and InvoiceNo, and neither paid nor casino
     r"|[a-z](?:Id|ID|Key|Uuid|UUID|Guid|GUID|Code|No|Nr|Number)$"
 )
+# Casts to them take the day of a time.
 _DAYS = {exp.DataType.Type.DATE, exp.DataType.Type.DATE32}
 _UNFIT = ("array", "map", "struct", "binary", "variant", "interval")
 

@@ -299,11 +299,11 @@ class Scan:
             return exp.LTE(this=rows.subquery(), expression=literal(most))
         listed = self.listed or ()
         many = [b for b in listed if self.sizes.get(b, most + 1) > most]
-        kind = self.batch_type if is_named_by_value(self.batch_type) else "string"
         if len(many) == len(listed):
             return exp.false()
         if not many:
             return exp.true()
+        kind = self.batch_type if is_named_by_value(self.batch_type) else "string"
         return exp.Not(this=exp.In(this=column(BATCH), expressions=[tried(b, kind) for b in many]))
 
     @property

@@ -107,6 +107,7 @@ _NOT_UNIQUE = "no longer unique"
 _STRICTER, _WEAKER = "stricter", "weaker"
 # A rule as `_text` gives it: behind the name of its column, before its settings.
 _RULE = re.compile(r"(?:(?P<column>[^\s:]+): )?(?P<rule>.*?)(?: (?P<settings>\{.*\}))?")
+_ABOUT = ("column", "settings")
 _WIDTHS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 
@@ -258,11 +259,11 @@ def _changes_of_rules(lost: list[str], gained: list[str]) -> Iterator[ContractCh
 
 def _kind_of_change(before: str, now: str) -> str | None:
     """Whether a rule as `_text` gives it is stricter or weaker than before; None: another rule."""
-    parts = [_RULE.fullmatch(text) for text in (before, now)]
-    if not all(parts) or len({(m["column"], m["settings"]) for m in parts if m}) > 1:
+    was, is_now = _RULE.fullmatch(before), _RULE.fullmatch(now)
+    if was is None or is_now is None or was.group(*_ABOUT) != is_now.group(*_ABOUT):
         return None
     try:
-        old, new = (parse_expression(m["rule"]) for m in parts if m)
+        old, new = parse_expression(was["rule"]), parse_expression(is_now["rule"])
     except SqlSyntaxError:
         return None
     if implies(new, old):

@@ -36,24 +36,26 @@ def implies(stricter: exp.Expr, rule: exp.Expr) -> bool:
     if isinstance(stricter, exp.And | exp.Or):
         left = implies(stricter.this, rule.this)
         return left and implies(stricter.expression, rule.expression)
-    if isinstance(stricter, exp.In) and stricter.this == rule.this:
-        return bool(stricter.expressions) and set(stricter.expressions) <= set(rule.expressions)
+    if isinstance(stricter, exp.In):
+        return stricter.this == rule.this and _lists_fewer(stricter, rule)
     if isinstance(stricter, exp.Between):
         return all(
             implies(_side(stricter, side, kind), _side(rule, side, kind))
             for side, kind in (("low", exp.GTE), ("high", exp.LTE))
         )
-    if isinstance(stricter, exp.Anonymous):
-        if stricter.name.lower() == rule.name.lower() == _LISTED:
-            return bool(stricter.expressions) and set(stricter.expressions) <= set(rule.expressions)
-        # `expect(..)` and `satisfies(..)` are what they hold.
-        known = stricter.name.lower() == rule.name.lower() and stricter.name.lower() in _HOLDERS
-        return (
-            known
-            and len(stricter.expressions) == len(rule.expressions) == 1
-            and (implies(stricter.expressions[0], rule.expressions[0]))
-        )
-    return False
+    name = stricter.name.lower()
+    if not isinstance(stricter, exp.Anonymous) or name != rule.name.lower():
+        return False
+    if name == _LISTED:
+        return _lists_fewer(stricter, rule)
+    # `expect(..)` and `satisfies(..)` are what they hold.
+    if name not in _HOLDERS or len(stricter.expressions) != 1 or len(rule.expressions) != 1:
+        return False
+    return implies(stricter.expressions[0], rule.expressions[0])
+
+
+def _lists_fewer(stricter: exp.Expr, rule: exp.Expr) -> bool:
+    return bool(stricter.expressions) and set(stricter.expressions) <= set(rule.expressions)
 
 
 def _bound_implies(stricter: exp.Expr, rule: exp.Expr) -> bool:

@@ -352,9 +352,9 @@ class ModelResult:
     @property
     def owed(self) -> list[str]:
         """What makes the run end as if it had failed, beside verdicts."""
-        found = (
-            [gone_rows(self.gone)] if self.gone is not None and self.no_data is NoData.ERROR else []
-        )
+        found = []
+        if self.gone is not None and self.no_data is NoData.ERROR:
+            found.append(gone_rows(self.gone))
         if self.waiting:
             found.append(
                 f"nobody has reviewed {', '.join(self.waiting)}, which an earlier run flagged:"

@@ -97,9 +97,9 @@ def compare_contracts(
     Either may name an object, `contracts/orders.odcs.yaml#orders`; two that are named are compared
     whatever their names are. Raises ConfigError.
     """
-    (old, of_old), (new, of_new) = _with_object(before, name), _with_object(now, name)
+    (old, of_old), (new, of_new) = _with_object(before), _with_object(now)
     earlier, later = object_names(old, str(old)), object_names(new, str(new))
-    if of_old is not None and of_new is not None and name is None:
+    if name is None and of_old and of_new:
         was, is_now = read_odcs(old, str(old), of_old), read_odcs(new, str(new), of_new)
         return {of_new: contract_changes(was, is_now)}
     name = name or of_old or of_new
@@ -119,12 +119,12 @@ def compare_contracts(
     return found | {n: (ContractChange("added", False, n),) for n in added}
 
 
-def _with_object(given: str | PathLike[str], name: str | None) -> tuple[Path, str | None]:
+def _with_object(given: str | PathLike[str]) -> tuple[Path, str | None]:
     """The file of a contract, and the object in it that is named."""
     file, _, of_file = str(given).partition("#")
     if not Path(file).is_file():
         raise ConfigError(f"there is no contract {str(given)!r}", span=Span(str(given)))
-    return Path(file), of_file or name
+    return Path(file), of_file or None
 
 
 def _inside(root: Path, file: Path) -> tuple[Path, str]:
