@@ -4,7 +4,8 @@ A check says `sum(x)`, and what x is stands in the SELECT. Where the SELECT give
 expression, or its source another type, the states of earlier batches are about something else. So
 the names of state columns are made anew from what their columns are, once Spark has told the types:
 earlier states are then left out of cumulative metrics, which start anew. `batch_by` concerns all
-states alike; see `Meaning.same_batches`.
+states alike; see `Meaning.same_batches`. Other rows, and other expressions in the models that the
+SELECT reads, start nothing anew: they are told.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -20,15 +21,17 @@ from typing import Any
 from sqlglot import exp
 
 from dqsql.compiler.keys import check_batch_by
+from dqsql.compiler.made import Definitions, rows_of, upstream_of
 from dqsql.compiler.plan import row_columns
 from dqsql.compiler.states import ROWS
 from dqsql.compiler.trees import renamed
-from dqsql.dialect import parse_statement, to_sql
+from dqsql.dialect import to_sql
 from dqsql.model.plan import FrequencyTable, Metric, Plan, StateColumn
 from dqsql.model.project import CheckModel, Scope
 from dqsql.model.types import WHOLE_NUMBERS
 
 _DIGITS = 8
+_OTHER_ROWS = "the SELECT has another FROM, WHERE or the like than before"
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,9 @@ class Meaning:
 
     `columns` has for each column, in lower case, a hash of its expressions and its Spark type;
     `batch_type` is the Spark type of `batch_by`, `batch_made` a hash of the expressions behind it
-    (empty: not known), `segment_by` the columns of segments (None: not known). It is stored with
+    (empty: not known), `segment_by` the columns of segments (None: not known). `rows` has a hash
+    of what decides which rows the SELECT has, under "", and of what each model upstream makes
+    of them and of the columns, by its name; nothing without cumulative metrics. It is stored with
     each batch in the ledger, as JSON.
     """
 
@@ -46,18 +51,35 @@ class Meaning:
     batch_type: str = ""
     segment_by: tuple[str, ...] | None = None
     batch_made: str = ""
+    rows: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: Plan, types: Mapping[str, str], batch_type: str = "") -> Meaning:
-        """The meaning of a plan whose model has columns of these Spark types."""
+    def of(
+        cls,
+        plan: Plan,
+        types: Mapping[str, str],
+        batch_type: str = "",
+        models: Iterable[CheckModel] = (),
+    ) -> Meaning:
+        """The meaning of a plan whose model has columns of these Spark types.
+
+        `models` are those of the project, of which it may read some.
+        """
         wanted = {n for m in plan.metrics if m.scope is Scope.CUMULATIVE for n in m.states}
         read = {c for s in plan.states if s.name in wanted for c in _columns(s)}
-        known, definitions = _lower(types), _Definitions.of(plan.model.sql)
+        known, definitions = _lower(types), Definitions.of(plan.model.sql)
         columns = {c: (_hash(definitions.behind(c)), known.get(c, "")) for c in sorted(read)}
         by = check_batch_by(plan.model)
         names = set() if by is None else {c.name.lower() for c in by.find_all(exp.Column)}
         made = _hash([definitions.behind(name) for name in sorted(names)])
-        return cls(batch_by_text(plan.model), columns, batch_type, _segments(plan.model), made)
+        rows: dict[str, str] = {}
+        if wanted:
+            made_upstream = upstream_of(plan.model, models, read)
+            rows = {"": _hash(rows_of(plan.model.sql))}
+            rows |= {name: _hash(texts) for name, texts in made_upstream.items()}
+        return cls(
+            batch_by_text(plan.model), columns, batch_type, _segments(plan.model), made, rows
+        )
 
     @classmethod
     @lru_cache(maxsize=1024)
@@ -74,6 +96,7 @@ class Meaning:
                 str(found.get("batch_type", "")),
                 segment_by,
                 str(found.get("batch_made", "")),
+                dict(found.get("rows", {})),
             )
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -103,6 +126,16 @@ class Meaning:
             return None
         kinds = (_written(before.batch_type), _written(self.batch_type))
         return None if kinds[0] == kinds[1] else before.batch_type
+
+    def other_rows(self, text: str) -> tuple[str, ...]:
+        """What is otherwise about rows and models upstream than in an earlier meaning, in words."""
+        before = Meaning.read(text)
+        rows = {} if before is None else before.rows
+        names = [n for n, made in self.rows.items() if made != rows.get(n, made)]
+        return tuple(
+            f"{n}, which the SELECT reads, is another than before" if n else _OTHER_ROWS
+            for n in sorted(names)
+        )
 
     def changes(self, text: str) -> tuple[str, ...]:
         """What is otherwise than in an earlier meaning, in words."""
@@ -169,7 +202,7 @@ def with_meaning(plan: Plan, types: Mapping[str, str]) -> Plan:
 
     `types` gives the Spark types of the model's columns.
     """
-    known, definitions = _lower(types), _Definitions.of(plan.model.sql)
+    known, definitions = _lower(types), Definitions.of(plan.model.sql)
 
     def about(state: StateColumn) -> str:
         read = sorted(_columns(state))
@@ -250,60 +283,6 @@ def _with_names(metric: Metric, names: Mapping[str, str]) -> Metric:
 
 def _columns(state: StateColumn) -> set[str]:
     return {c.parts[0].name.lower() for part in state.over_rows for c in row_columns(part)}
-
-
-@dataclass
-class _Definitions:
-    """The expressions that stand in the SELECT of a model under each name, in lower case.
-
-    Also those of subqueries and CTEs: what a name at the top is made of is found by names. None
-    are known of a SELECT that sqlglot does not read.
-    """
-
-    by_name: dict[str, dict[str, set[str]]]
-
-    @classmethod
-    @lru_cache(maxsize=64)
-    def of(cls, sql: str) -> _Definitions:
-        """Those of a model's SELECT, which each run asks for twice; each text with its names."""
-        query = parse_statement(sql)
-        found: dict[str, dict[str, set[str]]] = {}
-        for select in query.find_all(exp.Select) if query is not None else ():
-            relations = _relations(select)
-            for projection in select.expressions:
-                name = projection.alias_or_name.lower()
-                handed_on = isinstance(projection, exp.Column)
-                # A name that is only handed on says nothing but which relation it is from.
-                relation = relations.get(projection.table.lower()) if handed_on else None
-                if name not in ("", "*") and (not handed_on or relation is not None):
-                    names = {c.name.lower() for c in projection.find_all(exp.Column)}
-                    text = projection.sql(dialect="spark", comments=False)
-                    text = text if relation is None else f"{relation}.{name}"
-                    found.setdefault(name, {})[text] = names
-        return cls(found)
-
-    def behind(self, name: str) -> list[str]:
-        """All expressions that a column is made of, in the order of their texts."""
-        seen: set[str] = set()
-        texts: set[str] = set()
-        todo = {name}
-        while todo:
-            seen |= todo
-            found = [self.by_name.get(at, {}) for at in todo]
-            texts.update(text for each in found for text in each)
-            todo = {n for each in found for names in each.values() for n in names} - seen
-        return sorted(texts)
-
-
-def _relations(select: exp.Select) -> dict[str, str]:
-    """What is joined, by the names that columns are qualified with; nothing without a join."""
-    first, joins = select.args.get("from_"), select.args.get("joins")
-    found: dict[str, str] = {}
-    for part in (first, *joins) if first and joins else ():
-        bare = part.this.copy()
-        bare.set("alias", None)
-        found[part.this.alias_or_name.lower()] = bare.sql(dialect="spark", comments=False)
-    return found
 
 
 def _hash(content: Any) -> str:

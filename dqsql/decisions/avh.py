@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dqsql.decisions import bounds as fpr_bounds
 from dqsql.decisions import completeness
 from dqsql.decisions.arrays import BoolArray, FloatArray
-from dqsql.decisions.avh_series import changed_row, series_of, transforms_of, usable_of
+from dqsql.decisions.avh_series import changed_row, is_constant, series_of, transforms_of, usable_of
 from dqsql.decisions.candidates import (
     SAFETY_FACTORS,
     Candidates,
@@ -43,6 +43,7 @@ from dqsql.decisions.program import (
 )
 from dqsql.decisions.stationarity import Transform
 from dqsql.errors import DecisionError
+from dqsql.model.metric_traits import LENGTH_METRICS
 
 _MIN_HISTORY = 8
 # Variants with NULLs, by which no bound is chosen: bounds on them are there anyway.
@@ -53,10 +54,12 @@ _FEWER = 0.2
 # By how many standard deviations all numbers are moved, and which share of texts is exchanged.
 _SHIFTS = (1.0, -1.0, 2.0, -2.0, 4.0, -4.0)
 _EXCHANGED = (0.25, 0.5)
+# By which part texts are longer that always had one length.
+_LONGER = (0.03, -0.03, 0.1, -0.1)
 _MOVED = frozenset({"mean", "median", "p25", "p75", "min", "max"})
 _QUARTILES_APART = 1.349
 # What the names of issues begin with that nobody injects.
-_COMPUTED = ("all_", "exchanged_")
+_COMPUTED = ("all_", "exchanged_", "length_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +217,11 @@ def _without_few(history: ColumnHistory) -> ColumnHistory:
 
 
 def _with_shifts(history: ColumnHistory) -> ColumnHistory:
-    """The history with more issues: all numbers moved, or a part of the texts exchanged.
+    """The history with more issues: all numbers moved, some texts exchanged, or longer than all.
 
     Injected issues are faults of orders of magnitude, or of single values. By them alone no bound
     needs to lie near enough to see that every number has moved, as degrees of another scale, or
-    that yes and no have changed places.
+    that yes and no have changed places, or that identifiers have lost their dashes.
     """
     newest = history.values[changed_row(history)]
     known = dict(zip(history.metrics, newest, strict=True))
@@ -231,6 +234,14 @@ def _with_shifts(history: ColumnHistory) -> ColumnHistory:
             found[f"all_{by:+g}"] = {**moved, "emd": abs(by) * size, "cohen_d": abs(by)}
     if "l_1" in known:
         found |= {f"exchanged_{share}": {"l_1": 2 * share, "l_inf": share} for share in _EXCHANGED}
+    usual = history.values[history.rows]
+    fixed = [
+        name
+        for name, series in zip(history.metrics, usual.T, strict=True)
+        if name in LENGTH_METRICS and is_constant(series[np.isfinite(series)]) and known[name] > 0
+    ]
+    if fixed:
+        found |= {f"length_{by:+g}": {m: known[m] * (1 + by) for m in fixed} for by in _LONGER}
     if not found or not len(history.issue_values):
         return history
     rows = [[{**known, **changed}[m] for m in history.metrics] for changed in found.values()]

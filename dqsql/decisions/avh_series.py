@@ -185,6 +185,8 @@ def _logarithms(history: ColumnHistory, column: Usable) -> BoolArray:
     distance. So metrics in the column's unit need a column without negative values.
     """
     positive = np.nanmin(column.values, axis=1, initial=np.inf) > 0
+    # Of a constant the logarithm says nothing more.
+    positive &= ~np.array(_constant(column.values), dtype=np.bool_)
     if "min" in history.metrics:
         least = history.values[:, history.metrics.index("min")]
         least = least[np.isfinite(least)]
@@ -235,7 +237,9 @@ def _column_series(
 ) -> Iterator[CandidateSeries]:
     place = changed_row(history)
     issues = np.ascontiguousarray(np.asarray(history.issue_values, dtype=float).T)
-    levels = _levels(column.values) if config.bounds == "calibrated" else None
+    calibrated = config.bounds == "calibrated"
+    levels = _levels(column.values) if calibrated else []
+    constant = _constant(column.values) if calibrated else []
     widths = _widths(history.values[:, [m == "range" for m in history.metrics]])
     made: dict[tuple[int, Transform], tuple[FloatArray, FloatArray]] = {}
     wanted: dict[Transform, list[int]] = defaultdict(list)
@@ -261,8 +265,11 @@ def _column_series(
                 continue
             values, variants = made[number, transform]
             floor = 0.0
-            if levels is not None:
-                floor = fpr_bounds.spread_floor(metric, levels[number], transform.log, *widths)
+            if calibrated:
+                level, same = levels[number], constant[number]
+                floor = fpr_bounds.spread_floor(
+                    metric, level, transform.log, *widths, constant=same
+                )
             known = values[np.isfinite(values)]
             yield CandidateSeries(
                 metric, transform, known, variants, floor, column.null_rates[number]
@@ -281,8 +288,9 @@ def resolution(
         ranges: max - min of the column in each batch; empty if it is not numeric. What is not
             finite is left out.
     """
-    level = _levels(np.asarray(values, dtype=float)[None])[0]
-    return fpr_bounds.spread_floor(metric, level, transform.log, *_widths(ranges))
+    series = np.asarray(values, dtype=float)[None]
+    level, same = _levels(series)[0], _constant(series)[0]
+    return fpr_bounds.spread_floor(metric, level, transform.log, *_widths(ranges), constant=same)
 
 
 def _levels(values: FloatArray) -> list[float]:
@@ -291,6 +299,18 @@ def _levels(values: FloatArray) -> list[float]:
     for rows, dense in packed(np.abs(values), usable(values)):
         levels[rows] = np.median(dense, axis=1)
     return [float(level) for level in levels]
+
+
+def _constant(values: FloatArray) -> list[bool]:
+    """Return per series whether its usable values are equal, up to rounding."""
+    return [is_constant(row[there]) for row, there in zip(values, usable(values), strict=True)]
+
+
+def is_constant(values: FloatArray) -> bool:
+    """Return whether there are values, and all are equal up to rounding."""
+    if not values.size:
+        return False
+    return bool(np.ptp(values) <= fpr_bounds.EQUALITY_TOLERANCE * np.abs(values).max())
 
 
 def _widths(ranges: npt.ArrayLike) -> tuple[float, float]:

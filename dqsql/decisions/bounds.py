@@ -64,10 +64,13 @@ _TAIL_DOF = 3.5
 _TAIL_DOF_OF_TWO_BATCHES = 3.0
 _TAIL_DOF_OF_EXTREMES = 2.5
 RELATIVE_RESOLUTION = 0.01
+# Of lengths that every batch had alike, so that every text has one: a share of texts may differ.
+_SAME_LENGTH_RESOLUTION = 0.001
 _COUNT_RESOLUTION = 0.5
 # Half an hour: more than the median of a day's moments moves by itself.
 _DAY_RESOLUTION = 0.02
 _DAY_BAND = 0.5
+_STEPS_INWARD = {"min": (0.0, 1.0), "max": (1.0, 0.0), "range": (1.0, 0.0)}
 # Of distances that were always zero: at the usual rates no bound on one lies below 0.03.
 _DISTANCE_RESOLUTION = 0.01
 # Of the difference of two shares that are known at 100 ranks: each is off by up to half a rank.
@@ -197,27 +200,45 @@ def history_for(fpr: float) -> int:
     return max(1, math.ceil(_BEYOND_SEEN / fpr - 1e-9) - 1)
 
 
-def dead_band(metric: str) -> float:
-    """Return how far from its mean a metric may be before that counts at all, in its unit.
+def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tuple[float, float]:
+    """Return how far below and above its mean a metric may be before that counts, in its unit.
 
-    Half a day for dates: of a column that says no time, no two batches differ by less.
+    Half a day for dates: of a column that says no time, no two batches differ by less. A least,
+    largest or widest value that was one and the same whole number may move by one towards the
+    others: a code that few rows have is absent from a batch by chance.
+
+    Args:
+        metric: name of the metric.
+        values: its history, transformed, finite.
+        difference: whether they are differences.
     """
-    return _DAY_BAND if metric in metric_traits.DAY_METRICS else 0.0
+    if metric in metric_traits.DAY_METRICS:
+        return _DAY_BAND, _DAY_BAND
+    if metric not in _STEPS_INWARD or difference or np.ptp(values) > 0 or values[0] % 1 != 0:
+        return 0.0, 0.0
+    return _STEPS_INWARD[metric]
 
 
 def spread_floor(
-    metric: str, level: float, log: bool, value_range: float = 0.0, widest: float = 0.0
+    metric: str,
+    level: float,
+    log: bool,
+    value_range: float = 0.0,
+    widest: float = 0.0,
+    *,
+    constant: bool = False,
 ) -> float:
     """Return the resolution that `calibrated` adds to the standard deviation (in quadrature).
 
     One percent of the metric's level, at least half a unit for counts, half an hour for days (which
-    have a `dead_band`); for metrics in the column's unit (min, max, mean, quartiles, range) at
+    have `dead_bands`); for metrics in the column's unit (min, max, mean, quartiles, range) at
     least one percent of the column's range, as their level says nothing (zero is no small
     temperature). On the log scale one percent. Distances
     whose level is zero say that batches were equal, not that the next may not differ by a few rows.
     Where the largest difference of shares is small, it is that of one row, and may double.
     Quartiles that are zero say that most values are: of dry days, not that it will never rain.
-    The Kolmogorov-Smirnov statistic is that of values at 100 ranks.
+    The Kolmogorov-Smirnov statistic is that of values at 100 ranks. A mean length that never
+    changed is that of every text, as of identifiers, and one part in a thousand is a change.
 
     Args:
         metric: name of the metric.
@@ -225,8 +246,10 @@ def spread_floor(
         log: whether bounds are put on the logarithm.
         value_range: typical max - min of the column, >= 0, in its unit; 0 if not numeric.
         widest: largest max - min that the column had.
+        constant: whether all values of the history are equal.
     """
-    floor = RELATIVE_RESOLUTION * level
+    same_length = constant and metric in metric_traits.LENGTH_METRICS
+    floor = (_SAME_LENGTH_RESOLUTION if same_length else RELATIVE_RESOLUTION) * level
     if metric in metric_traits.COUNT_METRICS:
         floor = max(floor, _COUNT_RESOLUTION)
     if metric in metric_traits.DAY_METRICS:

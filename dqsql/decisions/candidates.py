@@ -157,7 +157,7 @@ class _AlikeSeries:
     issues: FloatArray
     center: FloatArray
     spread: FloatArray
-    band: FloatArray
+    bands: FloatArray
 
     @classmethod
     def of(cls, many: Sequence[CandidateSeries], budgets: FloatArray) -> _AlikeSeries:
@@ -170,14 +170,21 @@ class _AlikeSeries:
         )
         spread = np.hypot(values.std(axis=1, ddof=1), [one.floor for one in many])
         issues = np.maximum(issues, deepest[:, None])
-        band = np.array([fpr_bounds.dead_band(one.metric) for one in many])
-        return cls(many, budgets, values, issues, values.mean(axis=1), spread, band)
+        bands = [
+            fpr_bounds.dead_bands(one.metric, one.values, one.transform.lag > 0) for one in many
+        ]
+        return cls(many, budgets, values, issues, values.mean(axis=1), spread, np.array(bands))
+
+    def band(self, side: float) -> FloatArray:
+        """How far from the centre a value may be on one side before that counts."""
+        return self.bands[:, 1 if side > 0 else 0]
 
     def candidates(self, side: float, tail: FloatArray) -> Iterator[tuple[int, Candidates]]:
         """Yield the candidates of one side, with the place of their series."""
         fpr, threshold, keep = self._thresholds(side, tail)
         with np.errstate(over="ignore", invalid="ignore"):
-            deviation = side * (self.issues - self.center[:, None]) - self.band[:, None]
+            deviation = side * (self.issues - self.center[:, None])
+            deviation -= self.band(side)[:, None]
             deviation /= self.spread[:, None]
         # Missing values have bounds of their own: that a batch without any has no minimum either
         # says nothing of what a bound on the minimum is good for.
@@ -213,10 +220,11 @@ class _AlikeSeries:
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Rates and thresholds of the grid, and which are within the budget and possible."""
         furthest = (side * (self.values - self.center[:, None])).max(axis=1)
-        extreme = (furthest - self.band) / self.spread
+        band = self.band(side)
+        extreme = (furthest - band) / self.spread
         inside = extreme[:, None] > _CALIBRATED_GRID
         fpr = np.where(inside, np.maximum(tail, 1.0 / (self.values.shape[1] + 1.0)), tail)
-        half_widths = self.band[:, None] + _CALIBRATED_GRID * self.spread[:, None]
+        half_widths = band[:, None] + _CALIBRATED_GRID * self.spread[:, None]
         threshold = self.center[:, None] + side * half_widths
         ranges = np.array(
             [
@@ -270,15 +278,16 @@ def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: 
         return replace(known, lower=lower, upper=upper, fpr=fpr)
     spread = float(np.hypot(spread, floor))
     sides: list[float] = []
-    fpr, band = 0.0, fpr_bounds.dead_band(clause.metric)
-    for side, bound in ((-1.0, clause.lower), (1.0, clause.upper)):
+    fpr, difference = 0.0, clause.transform.lag > 0
+    bands = fpr_bounds.dead_bands(clause.metric, values, difference)
+    for side, bound, band in ((-1.0, clause.lower, bands[0]), (1.0, clause.upper, bands[1])):
         if np.isinf(bound):
             sides.append(bound)
             continue
         width = _width(clause, bound, _CALIBRATED_GRID, band)
         extreme = (float((side * (values - center)).max()) - band) / spread
         sides.append(center + side * (band + width * spread))
-        degrees = fpr_bounds.tail_dof(size, clause.metric, clause.transform.lag > 0)
+        degrees = fpr_bounds.tail_dof(size, clause.metric, difference)
         fpr += float(fpr_bounds.calibrated_fpr(width, size, extreme, degrees))
     known = replace(clause, center=center, spread=spread, history_size=size)
     return replace(known, lower=sides[0], upper=sides[1], fpr=fpr)

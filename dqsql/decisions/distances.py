@@ -122,12 +122,12 @@ def cohens_d(
     """Return |difference of means| / pooled standard deviation, in [0, inf]; no unit.
 
     Two constant batches of the same value give 0, of different values infinity. NaN if either
-    has fewer than two values (its standard deviation is unknown).
+    has no value, or both have one. What the standard deviation of one value is does not matter.
     """
-    if min(reference_count, new_count) < 2:
+    if min(reference_count, new_count) < 1 or reference_count + new_count < 3:
         return float("nan")
-    squares = (reference_count - 1) * reference_sd * reference_sd
-    squares += (new_count - 1) * new_sd * new_sd
+    sides = (reference_count, reference_sd), (new_count, new_sd)
+    squares = sum((count - 1) * sd * sd for count, sd in sides if count > 1)
     pooled = float(np.sqrt(squares / (reference_count + new_count - 2)))
     difference = abs(new_mean - reference_mean)
     if pooled == 0.0:

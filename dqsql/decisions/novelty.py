@@ -36,7 +36,8 @@ from dqsql.model.wording import number_text
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
 
-_DISTINCT = "approx_count_distinct"
+# Which way metrics move where a value is absent that was always there.
+_INWARD = {"approx_count_distinct": -1.0, "max": -1.0, "min": 1.0}
 _POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf}
 _TOLD = 3
 _ROUNDING = 1e-12
@@ -134,6 +135,7 @@ def decide_novelty(
     new: npt.ArrayLike,
     config: NoveltyConfig | None = None,
     times: npt.ArrayLike | None = None,
+    rows: float | None = None,
 ) -> NoveltyDecision:
     """Decide whether a batch is unlike the accepted batches before it.
 
@@ -146,6 +148,8 @@ def decide_novelty(
         config: settings; the defaults if None.
         times: K + 1 local times (datetime64), the last of the batch under test; None if batches
             have none. Mode `paper` and other detectors do not look at them.
+        rows: number of rows of the batch under test, by which mode `subspace` knows how exact a
+            share is; None if unknown.
 
     Raises:
         DecisionError: shapes that do not fit, or a detector whose library is not installed.
@@ -181,7 +185,8 @@ def decide_novelty(
     # A distance that no double can hold is infinite, which is what it should be.
     with np.errstate(over="ignore"):
         if config.keeps_rate:
-            scored = _at_rate(chosen, training, tested, counted, clock, config)
+            floor = resolution(chosen, training[counted], rows)
+            scored = _at_rate(chosen, training, tested, floor, counted, clock, config)
         else:
             scored = _score(training[counted], tested, config)
         # Told as they are, also where they are larger than can be squared.
@@ -202,6 +207,7 @@ def _at_rate(
     features: Sequence[Feature],
     training: FloatArray,
     tested: FloatArray,
+    floor: FloatArray,
     counted: npt.NDArray[np.bool_],
     times: npt.NDArray[np.datetime64] | None,
     config: NoveltyConfig,
@@ -210,10 +216,9 @@ def _at_rate(
     slots = {} if times is None else seasons_at(times, len(features))
     names = {name: i for i, name in enumerate(dict.fromkeys(f.column for f in features))}
     columns = np.array([names[f.column] for f in features])
-    floor = resolution(features, training[counted])
     gapped = np.where(counted[:, None], training, np.nan)
-    distinct = np.array([f.metric == _DISTINCT for f in features])
-    found = surprise(gapped, tested, floor, slots, columns, distinct)
+    inward = np.array([_INWARD.get(f.metric, 0.0) for f in features])
+    found = surprise(gapped, tested, floor, slots, columns, inward)
     parts = -np.log10(found.alone)
     whole = -np.log10(found.p_value)
     if np.isinf(tested).any():

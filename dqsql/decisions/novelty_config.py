@@ -130,14 +130,16 @@ class Feature:
         return self.metric if self.column is None else f"{self.metric}({self.column})"
 
 
-def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
+def resolution(
+    features: Sequence[Feature], training: FloatArray, rows: float | None = None
+) -> FloatArray:
     """Return per metric the size below which a miss says nothing, > 0.
 
     As for `@anomaly` (see `anomaly_bands.resolutions_of`): of a metric that hardly varies 1 % of
     its level; for min, max, mean, median and stddev that hardly vary, or move by one and the same
     step, at least 1 % of the column's range, where both min and max take part. The share of the
     most frequent value hangs on how many rows the others have, and moves smoothly where a table
-    grows: at least 1 % of its level.
+    grows: at least 1 % of its level, and one row of the `rows` of the batch under test.
     """
     floor, still = resolutions_of(np.ascontiguousarray(training.T))
     if len(training) > _FEWEST_STEPS:
@@ -145,7 +147,9 @@ def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
     place = {(f.column, f.metric): i for i, f in enumerate(features)}
     for i, feature in enumerate(features):
         if feature.metric == "most_frequent_ratio":
-            floor[i] = max(floor[i], RELATIVE_RESOLUTION * float(np.median(training[:, i])))
+            one_row = 1.0 / rows if rows else 0.0
+            level = float(np.median(training[:, i]))
+            floor[i] = max(floor[i], RELATIVE_RESOLUTION * level, one_row)
         low, high = (place.get((feature.column, name)) for name in ("min", "max"))
         if feature.metric not in UNIT_METRICS or low is None or high is None:
             continue

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dqsql.decisions.arrays import BoolArray, FloatArray, IntArray
+from dqsql.decisions.arrays import FloatArray, IntArray
 from dqsql.decisions.forecasts import forecast
 from dqsql.decisions.magnitudes import LARGEST, for_zero
 from dqsql.decisions.tails import fit_tails
@@ -62,7 +62,7 @@ def surprise(
     floor: FloatArray,
     slots: dict[str, IntArray],
     columns: IntArray,
-    distinct: BoolArray,
+    inward: FloatArray,
 ) -> Surprise:
     """How surprising a batch is after others.
 
@@ -72,7 +72,8 @@ def surprise(
         floor: F, > 0: smaller misses are none.
         slots: seasons, each F x (K + 1).
         columns: F, the number of each metric's column.
-        distinct: F, which metrics are numbers of distinct values.
+        inward: F, which way metrics move where a value is absent that was always there: -1 for
+            numbers of distinct values and maxima, 1 for minima, 0 for others.
     """
     values = training.T
     found = forecast(values, slots, _RELEARN_AFTER, ~(tested < 0))
@@ -93,7 +94,7 @@ def surprise(
     each = _precedented(2 * tails.beyond(away, left > 0), past, left)
     counted = ~np.isnan(training).all(axis=1)
     each = np.maximum(each, _exceptions(values[:, counted], tested))
-    each = np.maximum(each, np.where(distinct, _first_steps(values[:, counted], tested), 0.0))
+    each = np.maximum(each, _first_steps(values[:, counted], tested, inward))
     _, place, metrics = np.unique(columns, return_inverse=True, return_counts=True)
     tests = metrics.size * metrics[place]
     alone = -np.expm1(tests * np.log1p(-np.clip(each, _LEAST, 1 - 1e-12))) / _SHARE
@@ -147,7 +148,7 @@ def _exceptions(values: FloatArray, tested: FloatArray) -> FloatArray:
     return np.asarray(np.where(rare, often, 0.0), dtype=float)
 
 
-def _first_steps(values: FloatArray, tested: FloatArray) -> FloatArray:
+def _first_steps(values: FloatArray, tested: FloatArray, inward: FloatArray) -> FloatArray:
     """How probable it is that one of several values is missing for once, F; 0 of other changes.
 
     By the rule of succession: that a rare value was there each time is no promise.
@@ -155,10 +156,14 @@ def _first_steps(values: FloatArray, tested: FloatArray) -> FloatArray:
     Args:
         values: F x K past values.
         tested: F.
+        inward: F, see `surprise`.
     """
+    whole = values[:, 0] == np.rint(values[:, 0])
     with np.errstate(invalid="ignore"):
-        steady = (values == values[:, :1]).all(axis=1) & (values[:, 0] > 1)
-        steps = steady & (tested - values[:, 0] == -1)
+        steady = (values == values[:, :1]).all(axis=1) & whole
+        steps = steady & (inward != 0) & (tested - values[:, 0] == inward)
+    # That none is left is no chance.
+    steps &= tested != 0
     return np.where(steps, 1 / (2 + values.shape[1]), 0.0)
 
 

@@ -377,6 +377,7 @@ _ISSUE_WORDS = {
     "volume": "a changed volume",
     "all": "values that are all higher or lower",
     "exchanged": "exchanged values",
+    "length": "texts of another length",
     "year": "dates in another year",
     "stale": "dates of a week ago",
     "late": "dates of a day ago",

@@ -364,6 +364,10 @@ def meaning_notes(
         f"{change}: cumulative metrics leave out earlier batches of it; {again}"
         for change in meaning.changes(last.fingerprint)
     ]
+    notes += [
+        f"{change}: cumulative metrics have earlier batches as they were then; {again}"
+        for change in meaning.other_rows(last.fingerprint)
+    ]
     if meaning.same_batches(last.fingerprint) and meaning.made_otherwise(last.fingerprint):
         notes.append(
             f"the SELECT computes {meaning.batch_by} by another expression than before, and batches"

@@ -55,6 +55,9 @@ NUMBERS_ONLY = frozenset(
     | {"var_samp", "var_pop", "corr", "covar_samp", "covar_pop", "histogram_binned"}
 )
 
+# Means over texts of how long they are, or how many characters of a kind they have.
+LENGTH_METRICS = frozenset({"str_len", "char_len", "digit_len", "punc_len"})
+
 # What the error of a sum says, whatever else it says.
 TOO_LARGE_SUM = "does not fit into its type"
 

@@ -236,7 +236,7 @@ class ModelRun:
         """What there is to scan, as far as Spark can do it."""
         batches, compiled = tuple(sorted(choice.batches, key=batch_order)), self.plan
         self.plan = with_meaning(for_types(self.plan, self._columns), self._columns)
-        self._meaning = Meaning.of(self.plan, self._columns, batch_type)
+        self._meaning = Meaning.of(self.plan, self._columns, batch_type, self.project.models)
         self._learn_before_scan(batches, batch_type)
         self._step(f"analysing {plural(len(self.plan.states), 'aggregate')}")
         prepared = prepare(self.plan, self.spark, self.now, self._columns, self.missing)

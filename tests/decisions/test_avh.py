@@ -157,6 +157,39 @@ def test_values_that_all_moved_are_seen_though_the_issues_are_far(moved: float) 
     assert evaluate(program, past, bad).status == "fail"
 
 
+@pytest.mark.parametrize("fpr", [0.01, 0.0005])
+def test_texts_that_always_had_one_length_and_lost_characters(fpr: float) -> None:
+    # UUIDs without dashes: 11 % shorter, and no injected issue is nearly as small.
+    issues = np.array([[400.0], [0.0], [72.0]])
+    past = np.full((40, 1), 36.0)
+    program = fit_program(
+        ColumnHistory("id", ("str_len",), past, ISSUES[:3], issues), AvhConfig(fpr=fpr)
+    )
+    for value, status in ((36.0, "pass"), (35.99, "pass"), (32.0, "fail"), (34.0, "fail")):
+        found = evaluate(program, {"str_len": past[:, 0]}, {"str_len": value})
+        assert found.status == status
+    # Texts of many lengths vary by more than that.
+    free = 36 + np.random.default_rng(1).normal(0, 1, (40, 1))
+    program = fit_program(
+        ColumnHistory("t", ("str_len",), free, ISSUES[:3], issues), AvhConfig(fpr=fpr)
+    )
+    assert evaluate(program, {"str_len": free[:, 0]}, {"str_len": 34.0}).status == "pass"
+
+
+@pytest.mark.parametrize(
+    ("metric", "level", "absent", "new"), [("range", 4.0, 3.0, 1.0), ("min", 1.0, 2.0, 0.0)]
+)
+def test_a_code_that_few_rows_have_may_be_absent(
+    metric: str, level: float, absent: float, new: float
+) -> None:
+    issues = np.array([[-1.0], [9999.0], [40.0]])
+    past = np.full((60, 1), level)
+    program = fit_program(ColumnHistory("code", (metric,), past, ISSUES[:3], issues))
+    for value, status in ((level, "pass"), (absent, "pass"), (new, "fail")):
+        found = evaluate(program, {metric: past[:, 0]}, {metric: value})
+        assert found.status == status
+
+
 def test_a_wet_day_after_dry_ones_is_no_finding_and_a_flood_is() -> None:
     # Most values of every day were 0, so any other quartile was infinitely many deviations away.
     rng = np.random.default_rng(4)

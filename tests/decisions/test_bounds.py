@@ -118,7 +118,21 @@ def test_resolution() -> None:
     # Values at 100 ranks say no more of a share.
     assert b.spread_floor("ks_dist", 0.001, False) == pytest.approx(0.01 / math.sqrt(6))
     assert b.spread_floor("days_to_max", 0.5, False) == 0.02
-    assert (b.dead_band("days_to_max"), b.dead_band("row_count")) == (0.5, 0.0)
+    # A length that never changed is that of every text.
+    assert b.spread_floor("str_len", 36.0, False) == pytest.approx(0.36)
+    assert b.spread_floor("str_len", 36.0, False, constant=True) == pytest.approx(0.036)
+    assert b.spread_floor("mean", 36.0, False, constant=True) == pytest.approx(0.36)
+    assert b.dead_bands("days_to_max", np.zeros(8)) == (0.5, 0.5)
+    assert b.dead_bands("row_count", np.zeros(8)) == (0.0, 0.0)
+
+
+def test_a_rare_code_may_be_absent() -> None:
+    one = np.ones(8)
+    assert b.dead_bands("min", one) == (0.0, 1.0)
+    assert b.dead_bands("max", 4 * one) == b.dead_bands("range", 3 * one) == (1.0, 0.0)
+    # What varies, is no whole number, or is a change has its own spread.
+    for values, difference in ((np.arange(8.0), False), (0.5 * one, False), (one, True)):
+        assert b.dead_bands("min", values, difference) == (0.0, 0.0)
     assert b.spread_floor("p75", 0.0, False, 0.0, 2.0) == pytest.approx(0.1)
     assert b.spread_floor("p75", 1.0, False, 0.0, 2.0) == pytest.approx(0.01)
 

@@ -52,7 +52,10 @@ def test_cohens_d() -> None:
     assert d.cohens_d(0, 1, 50, 1, 1, 50) == pytest.approx(1.0)
     assert d.cohens_d(1, 0, 5, 1, 0, 5) == 0.0
     assert d.cohens_d(1, 0, 5, 2, 0, 5) == float("inf")
-    assert np.isnan(d.cohens_d(1, 0, 1, 2, 0, 5))
+    # One value has no standard deviation, and adds none.
+    assert d.cohens_d(1, np.nan, 1, 3, 2, 5) == d.cohens_d(3, 2, 5, 1, np.nan, 1) == 1.0
+    assert np.isnan(d.cohens_d(1, np.nan, 1, 2, np.nan, 1))
+    assert np.isnan(d.cohens_d(np.nan, np.nan, 0, 2, 1, 5))
 
 
 @settings(max_examples=100, deadline=None)

@@ -229,6 +229,43 @@ def test_resolution_of_numbers_that_move_by_one_step() -> None:
     assert resolution(names, training).tolist() == pytest.approx([9.99, 9.99])
 
 
+def test_one_row_more_of_the_most_frequent_value_is_no_news() -> None:
+    rng = np.random.default_rng(2)
+    history = rng.normal(size=(50, 3))
+    names = [Feature("x", "most_frequent_ratio"), *features(2)]
+    # 8 rows of 2,000 each day, and of a few more rows each day.
+    history[:, 0] = 8 / np.arange(2_000, 2_050)
+    config = NoveltyConfig(fpr=0.004)
+    new = [9 / 2_050, *history[:, 1:].mean(axis=0)]
+    assert decide_novelty(names, history, new, config).status == "anomalous"
+    assert decide_novelty(names, history, new, config, rows=2_050).status == "ok"
+    new[0] = 40 / 2_050
+    assert decide_novelty(names, history, new, config, rows=2_050).status == "anomalous"
+
+
+@pytest.mark.parametrize(
+    ("metric", "absent", "others"),
+    [("min", 2.0, (0.0, 3.0)), ("max", 0.0, (2.0, -1.0)), ("approx_count_distinct", 0.0, (2.0,))],
+)
+def test_a_code_that_few_rows_have_may_be_absent(
+    metric: str, absent: float, others: tuple[float, ...]
+) -> None:
+    rng = np.random.default_rng(3)
+    history = rng.normal(size=(60, 3))
+    names = [Feature("code", metric), *features(2)]
+    for level, steps in ((1.0, True), (5.0, True), (1.5, False)):
+        history[:, 0] = level
+        config = NoveltyConfig(fpr=0.004)
+        usual = history[:, 1:].mean(axis=0)
+        found = decide_novelty(names, history, [absent + level - 1, *usual], config)
+        # Of the least number that is not none.
+        may = steps and absent + level - 1 != 0
+        assert found.status == ("ok" if may else "anomalous")
+        for value in others:
+            found = decide_novelty(names, history, [value + level - 1, *usual], config)
+            assert found.status == "anomalous"
+
+
 def test_short_histories_are_not_decided() -> None:
     found = decide_novelty(features(2), np.ones((7, 2)), [5.0, 5.0])
     assert found.status == "too_little_history"

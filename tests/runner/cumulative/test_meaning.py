@@ -140,6 +140,62 @@ def test_the_other_side_of_a_join(begun: Project) -> None:
     assert values(found)["max"] == 35
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        ("{t}", "{t} where x > 2", True),
+        ("{t} where x > 2", "{t} WHERE  t.X > 2 -- large ones", False),
+        ("{t} where day >= '2024-01-01'", "{t} where day >= '2023-12-31'", False),
+        ("{t} where day <> 'x'", "{t} where day <> 'y'", True),
+        ("{t}", "(select * from {t} where x > 2)", True),
+        ("(select day, x, y from {t})", "(select x, y, day from {t}) as s", False),
+    ],
+)
+def test_other_rows_are_told_and_counted_on(
+    begun: Project, before: str, now: str, told: bool
+) -> None:
+    head, source = "{{ config(batch_by='day') }}\n", "{{ source('raw', 't') }}"
+    path = begun.root / "checks/m.sql"
+
+    def select(rows: str) -> None:
+        rows = rows.format(t=f"{source} as t").replace("as t)", ")")
+        path.write_text(f"{head}select day, x, y from {rows}\n{CHECKS}")
+
+    select(before)
+    begun.run(full_refresh=True)
+    select(now)
+    notes = third(begun).notes
+    assert any("the SELECT has another FROM, WHERE or the like" in n for n in notes) == told
+    assert not any("leave out" in n for n in notes)
+
+
+def test_another_model_upstream(begun: Project) -> None:
+    source, stage = "{{ source('raw', 't') }}", begun.root / "checks/stage.sql"
+    head = "{{ config(batch_by='day') }}\n"
+    mart = f"{head}select day, x, y + 1 as y from {{{{ ref('middle') }}}}\n{CHECKS}"
+    (begun.root / "checks/m.sql").write_text(mart)
+    middle = "select day, x, y from {{ ref('stage') }}\n"
+    (begun.root / "checks/middle.sql").write_text(middle)
+    stage.write_text(f"select day, x, y from {source}\n")
+    begun.run(full_refresh=True)
+    # What no cumulative metric reads may change.
+    stage.write_text(f"select day, x, y, x * 3 as z from {source} as renamed\n")
+    assert not run_of(begun, "m").notes
+    stage.write_text(f"select day, x, 100 * y as y, x * 3 as z from {source}\n")
+    (note,) = run_of(begun, "m").notes
+    assert "stage, which the SELECT reads, is another than before" in note
+    assert "--full-refresh" in note
+    # The next batch follows one of the new SELECT.
+    put(begun, ("2024-02-02",), pa.float64())
+    (again,) = (m for m in begun.run("2024-02-02").models if m.model == "m")
+    assert not again.notes
+
+
+def run_of(project: Project, name: str) -> ModelResult:
+    """The result of one of several models, for the third day."""
+    return next(m for m in project.run(DAYS[2]).models if m.model == name)
+
+
 def test_batches_under_a_name_in_other_letters(begun: Project) -> None:
     write(begun, "day, x, y", "DAY")
     assert values(third(begun))["row_count"] == 9

@@ -17,6 +17,7 @@ from dqsql.decisions.distances import CategoricalState
 from dqsql.decisions.drift import new_categories, pooled_categories
 from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector, told_of
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
+from dqsql.decisions.program import ROWS
 from dqsql.decisions.repeats import Repeat, repeated
 from dqsql.decisions.running_on import moved_on
 from dqsql.errors import AnnotationError, DecisionError
@@ -193,8 +194,16 @@ class NoveltyDetector:
         """The decision on a batch, as it is or with some metrics changed."""
         history, features = self.context.history, list(unit.keys)
         new = {f: history.value(k, batch) for f, k in unit.keys.items()} | dict(changed or {})
-        row = feature_vector(features, new)
-        return decide_novelty(features, matrix, row, unit.config, wall_times((*steps, batch)))
+        row, times = feature_vector(features, new), wall_times((*steps, batch))
+        return decide_novelty(features, matrix, row, unit.config, times, self._rows(batch))
+
+    def _rows(self, batch: str) -> float | None:
+        """The number of rows of a batch, where the model measures it."""
+        for metric in self.context.plan.metrics:
+            plain = metric.scope is Scope.DELTA and metric.where is None
+            if metric.name == ROWS and plain:
+                return finite(self.context.history.value(key_of(metric), batch))
+        return None
 
     def repeat(self, unit: VectorUnit, batch: str) -> tuple[str, Repeat] | None:
         """The batch before that a batch is, delivered again, where that can be told.
@@ -250,6 +259,7 @@ class NoveltyDetector:
             result,
             settings=config.to_dict(),
             decision=record,
+            rows=self._rows(batch),
             **left,
             **rests_on(history, past, batch),
         )

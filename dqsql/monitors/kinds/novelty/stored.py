@@ -137,7 +137,8 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     config = novelty_config(**stored.details["settings"])
     times = wall_times((*stored.steps, stored.batch))
     row = feature_vector(features, new)
-    now = decide_novelty(features, matrix, row, config, times).to_dict()
+    rows = stored.details.get("rows")
+    now = decide_novelty(features, matrix, row, config, times, rows).to_dict()
     compared = compared_by(_RECOMPUTED, then, now)
     by_name = {(c["column"], c["metric"]): c for c in now["contributions"]}
     for one in then["contributions"]:

@@ -1,0 +1,128 @@
+"""What a SELECT makes its columns and its rows of, as texts that another spelling leaves alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sqlglot import exp
+
+from dqsql.dialect import parse_statement
+from dqsql.model.project import CheckModel
+
+_MOMENT = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
+
+
+@dataclass
+class Definitions:
+    """The expressions that stand in the SELECT of a model under each name, in lower case.
+
+    Also those of subqueries and CTEs: what a name at the top is made of is found by names. None
+    are known of a SELECT that sqlglot does not read.
+    """
+
+    by_name: dict[str, dict[str, set[str]]]
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def of(cls, sql: str) -> Definitions:
+        """Those of a model's SELECT, which each run asks for twice; each text with its names."""
+        query = parse_statement(sql)
+        found: dict[str, dict[str, set[str]]] = {}
+        for select in query.find_all(exp.Select) if query is not None else ():
+            relations = _relations(select)
+            for projection in select.expressions:
+                name = projection.alias_or_name.lower()
+                handed_on = isinstance(projection, exp.Column)
+                # A name that is only handed on says nothing but which relation it is from.
+                relation = relations.get(projection.table.lower()) if handed_on else None
+                if name not in ("", "*") and (not handed_on or relation is not None):
+                    names = {c.name.lower() for c in projection.find_all(exp.Column)}
+                    text = projection.sql(dialect="spark", comments=False)
+                    text = text if relation is None else f"{relation}.{name}"
+                    found.setdefault(name, {})[text] = names
+        return cls(found)
+
+    def behind(self, name: str) -> list[str]:
+        """All expressions that a column is made of, in the order of their texts."""
+        return sorted(self.reached({name})[1])
+
+    def reached(self, columns: Collection[str]) -> tuple[set[str], set[str]]:
+        """The names that columns are made of, themselves included, and the expressions."""
+        names: set[str] = set()
+        texts: set[str] = set()
+        todo = set(columns)
+        while todo:
+            names |= todo
+            found = [self.by_name.get(at, {}) for at in todo]
+            texts.update(text for each in found for text in each)
+            todo = {n for each in found for read in each.values() for n in read} - names
+        return names, texts
+
+
+def _relations(select: exp.Select) -> dict[str, str]:
+    """What is joined, by the names that columns are qualified with; nothing without a join."""
+    first, joins = select.args.get("from_"), select.args.get("joins")
+    found: dict[str, str] = {}
+    for part in (first, *joins) if first and joins else ():
+        bare = part.this.copy()
+        bare.set("alias", None)
+        found[part.this.alias_or_name.lower()] = bare.sql(dialect="spark", comments=False)
+    return found
+
+
+@lru_cache(maxsize=64)
+def rows_of(sql: str) -> str:
+    """What decides which rows a SELECT has: all but its projections; "" of one that is not read.
+
+    Names that it gives to relations make no difference, and neither do days in it: they may be
+    those of the run.
+    """
+    query = parse_statement(sql)
+    if query is None:
+        return ""
+    query = query.copy()
+    for node in list(query.walk()):
+        compared = node.find_ancestor(exp.Where, exp.Having, exp.Qualify) is not None
+        if isinstance(node, exp.Select) and not node.args.get("distinct") and not compared:
+            node.set("expressions", [exp.Star()])
+    for node in list(query.walk()):
+        if isinstance(node, exp.Column):
+            node.set("table", None)
+        elif isinstance(node, exp.Identifier):
+            node.set("this", node.name.lower())
+            node.set("quoted", False)
+        elif isinstance(node, (exp.Table, exp.Subquery)):
+            node.set("alias", None)
+        elif isinstance(node, exp.Literal) and _MOMENT.fullmatch(node.name):
+            node.set("this", "")
+    return query.sql(dialect="spark", comments=False)
+
+
+def upstream_of(
+    model: CheckModel, models: Iterable[CheckModel], columns: Collection[str]
+) -> dict[str, list[str]]:
+    """What decides which rows the models upstream of one have, and what columns are made of there.
+
+    Args:
+        model: the one that reads them.
+        models: all models of the project.
+        columns: names of columns of `model`, in lower case.
+
+    Returns:
+        Texts by the models' names.
+    """
+    by_id = {m.unique_id: m for m in models}
+    names = Definitions.of(model.sql).reached(columns)[0]
+    found: dict[str, list[str]] = {}
+    todo = [by_id[uid] for uid in model.depends_on if uid in by_id]
+    while todo:
+        read = todo.pop(0)
+        if read.name not in found:
+            more, texts = Definitions.of(read.sql).reached(names)
+            found[read.name] = [rows_of(read.sql), *sorted(texts)]
+            names |= more
+            todo += [by_id[uid] for uid in read.depends_on if uid in by_id]
+    return found
