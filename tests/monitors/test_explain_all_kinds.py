@@ -33,7 +33,7 @@ select
     currency  -- @alive @drift(js, against => usual) < 0.1
 from {{ source('raw', 't') }}
 -- @expected_segments @expected_segments('DE', 'ES') {name: listed}
--- @cadence @cadence('daily') {name: daily, grace: '1 hour'}
+-- @cadence @cadence('daily') {name: daily, grace: '1 hour'} @schema
 """
 USUAL = "select 'CHF' as currency from range(9)"
 # The fifth of 14 days is not there; of the last, much is missing, and ids occur twice.
@@ -109,6 +109,8 @@ def test_what_was_compared_is_shown(silent: Project, dqsql: DqSql) -> None:
     assert "  missing    2024-03-05\n" in shown
     shown = shown_of(f"m.daily@{LAST}")
     assert "  due by     2024-03-16 01:00 UTC\n" in shown
+    shown = shown_of(f"m.schema@{LAST}")
+    assert "  against    2024-03-10\n" in shown
     shown = shown_of(f"m.id.stays_unique@{LAST}")
     assert "  band       exactly 0\n" in shown or "  band       at most 0\n" in shown
 

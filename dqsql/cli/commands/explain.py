@@ -98,6 +98,11 @@ def _print(session: Session, found: Explanation) -> None:
     )
 
 
+def _compared(stored: Mapping[str, str] | str | None) -> Mapping[str, str]:
+    # Earlier verdicts of @schema have the batch alone.
+    return {"against": stored} if isinstance(stored, str) else stored or {}
+
+
 def _facts(found: Explanation) -> dict[str, str | None]:
     row = found.row
     written = row["detector"] == CONSTRAINT
@@ -110,7 +115,7 @@ def _facts(found: Explanation) -> dict[str, str | None]:
         "observed": row["observed_text"] if row["observed"] is None else _cell(row["observed"]),
         "expected": _cell(lower) if exact else _expected(found),
         **(found.details.get("thresholds") or {}),
-        **(found.details.get("compared_with") or {}),
+        **_compared(found.details.get("compared_with")),
         **{name: _share(*pair) for name, pair in (found.details.get("seen") or {}).items()},
         # The bounds of a check do not say whether they are met themselves; its expression does.
         "lower": _cell(lower) if written and not exact and lower is not None else None,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from dqsql.decisions.contract import CHANGES, decide_schema
 from dqsql.model.batches import batch_order
@@ -17,9 +17,6 @@ from dqsql.model.tables import METRICS
 from dqsql.monitors.context import MonitorByMonitor, result_of
 from dqsql.monitors.kind import MonitorKind
 
-if TYPE_CHECKING:
-    from dqsql.engine.storage import Store
-
 _NAME = _METRIC = "schema"
 
 
@@ -28,41 +25,39 @@ class SchemaDetector(MonitorByMonitor):
     """Decides on all `@schema` of one model.
 
     The batches of a run take no part in what they are compared with: all of them have the columns
-    of now.
+    of now. A batch that is checked again is compared with those before it. If `batch_by` is of
+    another type than ever before, that is a change of a column, too: batches that it retired count.
     """
 
     kind: ClassVar[str] = _NAME
-    _before: tuple[str, dict[str, str]] | None = field(default=None, init=False)
+    _stored: Sequence[Mapping[str, Any]] = field(default_factory=list, init=False)
 
     def prepare(self, batches: Sequence[str]) -> None:
-        """Read the columns of the last accepted batch."""
-        again = set(batches)
-        accepted = {
-            b
-            for b, r in self.place.ledger.items()
-            if r.status is BatchStatus.ACCEPTED and b not in again
-        }
-        self._before = _latest(self.place.store, self.context.plan.model.name, accepted)
+        """Read the columns of earlier batches."""
+        again, ledger = set(batches), self.place.ledger
+        rows = self.place.store.select(
+            METRICS,
+            ("batch", "value_text", "computed_at"),
+            {"model": [self.context.plan.model.name], "metric": [_METRIC], "segment": None},
+        )
+        rows = [r for r in rows if r["value_text"] is not None and r["batch"] not in again]
+        accepted = {b for b, r in ledger.items() if r.status is BatchStatus.ACCEPTED}
+        retired = [] if ledger.keys() - again else [r for r in rows if r["batch"] not in ledger]
+        self._stored = [r for r in rows if r["batch"] in accepted] or retired
 
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
-        return _result(monitor, batch, self.context.columns(monitor, batch), self._before)
+        return _result(monitor, batch, self.context.columns(monitor, batch), self._before(batch))
 
-
-def _latest(
-    store: Store, model: str, accepted: Collection[str]
-) -> tuple[str, dict[str, str]] | None:
-    """The last accepted batch that has a schema, and its columns with types."""
-    rows = store.select(
-        METRICS,
-        ("batch", "value_text", "computed_at"),
-        {"model": [model], "metric": [_METRIC], "segment": None},
-    )
-    found = [r for r in rows if r["batch"] in accepted and r["value_text"] is not None]
-    if not found:
-        return None
-    last = max(found, key=lambda r: (r["computed_at"], batch_order(r["batch"])))
-    return last["batch"], json.loads(last["value_text"])
+    def _before(self, batch: str) -> tuple[str, dict[str, str]] | None:
+        """What was measured last, and its columns with types."""
+        rows, own = list(self._stored), batch_order(batch)
+        if batch in self.place.ledger:
+            rows = [r for r in rows if batch_order(r["batch"]) < own] or rows
+        if not rows:
+            return None
+        last = max(rows, key=lambda r: (r["computed_at"], batch_order(r["batch"])))
+        return last["batch"], json.loads(last["value_text"])
 
 
 def _result(
@@ -84,7 +79,7 @@ def _result(
         observed=float(len(columns)),
         details={
             "expression": monitor.expression,
-            "compared_with": before[0] if before else None,
+            "compared_with": {"against": before[0]} if before else {},
             "reordered": verdict.changes.reordered if verdict.changes else False,
             **changes,
         },

@@ -65,6 +65,36 @@ def test_changes_between_runs(project: Project, table: Table) -> None:
     assert set(project.metrics("column_count")) == {(str(b), None) for b in range(1, 6)}
 
 
+def test_a_batch_that_is_checked_again_is_compared_with_those_before_it(
+    project: Project, table: Table
+) -> None:
+    """Its check on the column that was gone could not be computed."""
+    project.write("a", MODEL.replace("@column_count < 5", "@sum(n) > 0").replace('odd`"name', "s"))
+
+    def run(*days: int, n: str = "") -> dict[str, str]:
+        rows = " union all ".join(f"select {day} as day, 's' as s{n}" for day in days)
+        table("a_t", rows)
+        return {r.batch: r.message for r in project.run().results if r.detector == "schema"}
+
+    run(1, n=", 5 as n")
+    assert run(1, 2) == {"2": "dropped n (int)"}
+    assert run(1, 2, 3)["3"] == "dropped n (int)"
+    # The column is back, in the batches that had lost it, too.
+    assert set(run(1, 2, 3, 4, n=", 5 as n").values()) == {"3 columns, as before"}
+
+
+def test_another_type_of_the_batches_is_told(project: Project, table: Table) -> None:
+    project.write("a", "{{ config(batch_by='day') }}\n-- @schema\nselect * from a_t")
+    days = "values date '2024-01-01', date '2024-01-02' as t(day)"
+    table("a_t", f"select day from {days}")
+    project.run()
+    table("a_t", f"select cast(day as timestamp) as day from {days}")
+    found = project.run().results
+    assert {(r.status, r.message) for r in found} == {
+        (Status.FAIL, "retyped day (date -> timestamp)")
+    }
+
+
 def test_a_column_that_the_newest_file_lacks(project: Project) -> None:
     folder = project.root / "feed"
     folder.mkdir()
