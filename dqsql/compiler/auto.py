@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -91,7 +92,7 @@ class _Auto:
         segments = {c.lower() for c in self.model.config.segment_by}
         types = self.model.config.extra.get(COLUMN_TYPES, {})
         unfit = {c.lower() for c, kind in types.items() if _is_unfit(kind)}
-        unfit |= _same_in_a_batch(self.model, types)
+        unfit |= same_in_a_batch(self.model, types)
         names = [c for c in self.model.columns or () if c.lower() not in unfit]
         for name in names[:MAX_COLUMNS]:
             if "columns" in self.features:
@@ -128,7 +129,7 @@ def auto_annotations(model: CheckModel) -> Iterator[Annotation]:
 
 def fit_for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
     """The plan without automatic monitors of columns whose type they say nothing about."""
-    same = _same_in_a_batch(plan.model, types)
+    same = same_in_a_batch(plan.model, types)
     unfit = {
         m.id
         for m in plan.monitors
@@ -158,10 +159,10 @@ def with_monitors(plan: Plan, monitors: tuple[Monitor, ...]) -> Plan:
     return replace(plan, monitors=monitors, metrics=metrics, states=states)
 
 
-def _same_in_a_batch(model: CheckModel, types: Mapping[str, str]) -> set[str]:
+def same_in_a_batch(model: CheckModel, types: Mapping[str, str] = MappingProxyType({})) -> set[str]:
     """The columns that `batch_by` reads, but times of which it takes the day; in lower case.
 
-    What may be such a time stays, as long as its type is not known.
+    What may be such a time is none of them, as long as its type is not known.
     """
     batch_by = check_batch_by(model)
     while isinstance(batch_by, exp.Paren) or (

@@ -203,7 +203,7 @@ def history_for(fpr: float) -> int:
 def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tuple[float, float]:
     """Return how far below and above its mean a metric may be before that counts, in its unit.
 
-    Half a day for dates: of a column that says no time, no two batches differ by less. A least,
+    Half a day for dates: where all are whole days, no two batches differ by less. A least,
     largest or widest value that was one and the same whole number may move by one towards the
     others: a code that few rows have is absent from a batch by chance.
 
@@ -213,7 +213,8 @@ def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tup
         difference: whether they are differences.
     """
     if metric in metric_traits.DAY_METRICS:
-        return _DAY_BAND, _DAY_BAND
+        band = _DAY_BAND if (values == np.rint(values)).all() else 0.0
+        return band, band
     if metric not in _STEPS_INWARD or difference or np.ptp(values) > 0 or values[0] % 1 != 0:
         return 0.0, 0.0
     return _STEPS_INWARD[metric]

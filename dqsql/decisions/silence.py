@@ -20,6 +20,8 @@ _MOST, _FEW = 0.5, 0.1
 _NAMED = 5
 # Rows of a value that come together at most; how often their number is more than is taken for it.
 _MOST_BUNCHED, _DOUBT = 10.0, 0.01
+# Batches of less than such a part of the rows lack by chance what this one cannot.
+_COMPARABLE = 0.2
 # By how much a sketch may count more values than there are.
 _SKETCH = 0.05
 
@@ -81,7 +83,7 @@ def lost_values(
 
     A value must have been frequent enough that a batch of so many rows has it: by its least share
     before, it would be missed by chance less often than `fpr`. Where values come in bunches, a part
-    of the rows is taken for independent: see `_bunching`.
+    of the rows is taken for independent: see `_bunching`. Batches of far fewer rows do not count.
 
     Args:
         before: shares of values in each batch before, in [0, 1].
@@ -93,6 +95,8 @@ def lost_values(
     """
     if len(before) < min_history or rows <= 0:
         return []
+    places = comparable(sizes, rows, min_history)
+    before, sizes = [before[i] for i in places], [sizes[i] for i in places]
     always = frozenset(before[0]).intersection(*(frozenset(b) for b in before))
     rate = fpr / max(len(always), 1)
     found = []
@@ -104,6 +108,20 @@ def lost_values(
         if chance < rate:
             found.append(Absence(name, len(before), len(before)))
     return found
+
+
+def comparable(sizes: Sequence[float], rows: float, min_history: int = _MIN_HISTORY) -> list[int]:
+    """The places of the batches before that have enough rows to be compared with.
+
+    A quiet Sunday of ten rows may lack what each weekday has. All of them, where too few are left.
+
+    Args:
+        sizes: number of values of each batch before.
+        rows: that of this one.
+        min_history: so many batches must be left.
+    """
+    large = [i for i, size in enumerate(sizes) if size >= _COMPARABLE * rows]
+    return large if len(large) >= min_history else list(range(len(sizes)))
 
 
 def _bunching(shares: Sequence[float], sizes: Sequence[float]) -> float:

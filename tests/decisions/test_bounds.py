@@ -123,6 +123,7 @@ def test_resolution() -> None:
     assert b.spread_floor("str_len", 36.0, False, constant=True) == pytest.approx(0.036)
     assert b.spread_floor("mean", 36.0, False, constant=True) == pytest.approx(0.36)
     assert b.dead_bands("days_to_max", np.zeros(8)) == (0.5, 0.5)
+    assert b.dead_bands("days_to_max", np.append(np.zeros(7), 0.99)) == (0.0, 0.0)
     assert b.dead_bands("row_count", np.zeros(8)) == (0.0, 0.0)
 
 

@@ -10,6 +10,7 @@ import pytest
 from dqsql.decisions.silence import (
     absences,
     became_constant,
+    comparable,
     largest_share,
     listed,
     lost_values,
@@ -52,6 +53,22 @@ def test_values_that_no_longer_occur() -> None:
     assert lost_values(before[:3], sizes[:3], now, 500, 0.01) == []
     assert len(lost_values(before, sizes, {}, 50_000, 0.01)) == 3
     assert listed(lost_values(before, sizes, {}, 50_000, 0.01)).startswith("CHF (in all of 10")
+
+
+def test_small_batches_that_lack_a_value_by_chance_do_not_count() -> None:
+    rng = np.random.default_rng(2)
+    sizes = np.where(np.arange(30) % 7 == 6, 11, rng.integers(550, 700, 30))
+    there = np.where(sizes == 11, np.arange(30) == 13, rng.binomial(sizes, 0.12))
+    before = [
+        {"AT": t / n, "DE": 1 - t / n} if t else {"DE": 1.0}
+        for t, n in zip(there, sizes, strict=True)
+    ]
+    (found,) = lost_values(before, sizes.tolist(), {"DE": 1.0}, 663, 0.001)
+    assert (found.name, found.present, found.batches) == ("AT", 26, 26)
+    # In a batch that is as small itself, it may be missing.
+    assert lost_values(before, sizes.tolist(), {"DE": 1.0}, 12, 0.001) == []
+    assert comparable(sizes.tolist(), 663) == np.flatnonzero(sizes > 11).tolist()
+    assert comparable([11.0] * 24 + [700.0] * 6, 663) == list(range(30))
 
 
 @pytest.mark.parametrize("bunch", [1, 4, 9])

@@ -117,6 +117,25 @@ def test_the_time_whose_day_is_the_batch_is_watched(new_project: NewProject) -> 
     assert {batch for _, batch in found} == {"2024-01-20x"}
 
 
+def test_a_time_of_the_day_that_moves_is_found(new_project: NewProject) -> None:
+    model = """
+        {{ config(batch_by = 'date(at)', monitors = 'auto') }}
+        select at, n from {{ source('raw', 't') }}
+    """
+    # On the last of 20 days all is an hour and a half later, at noon of the same day.
+    hours = "36000 + 40 * (id % 200) + pmod(hash(id), 30) + if(id >= 3800, 5400, 0)"
+    rows = f"""
+        select timestamp_seconds(1704067200 + 86400 * (id div 200) + {hours}) as at,
+            id % 7 as n
+        from range(4000)
+    """
+    results = new_project(model, rows).run().results
+    found = {(r.check_id, r.batch) for r in results if r.is_finding}
+    assert found == {("m.novelty", "2024-01-20")}
+    (message,) = (r.message for r in results if r.is_finding)
+    assert "days_to_min(at) is 0.479" in message
+
+
 def test_a_model_whose_columns_spark_knows_and_the_project_file(new_project: NewProject) -> None:
     model = "{{ config(batch_by = 'day') }}\nselect * from {{ source('raw', 't') }}\n"
     project = new_project(model, orders(9))

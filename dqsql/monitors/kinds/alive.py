@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions import silence
 from dqsql.decisions.distances import CategoricalState
+from dqsql.decisions.drift import new_categories, pooled_categories
 from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
@@ -130,7 +131,8 @@ class _AliveColumn:
 
     def _constant(self, batch: str, past: Sequence[str], fpr: float, need: int) -> str | None:
         rows = self._value("count", batch)
-        before = [self._most(b) for b in past]
+        sizes = [self._value("count", b) for b in past]
+        before = [self._most(past[i]) for i in silence.comparable(sizes, rows, need)]
         constant = self._most(batch) == 1
         if not constant or not silence.became_constant(before, rows, fpr, need):
             return None
@@ -160,7 +162,11 @@ class _AliveColumn:
         found = silence.lost_values(shares, sizes, state.shares, state.size, fpr, need)
         if found and says_the_date(self.history, self.series, batch, past):
             return None
-        return f"{self.name}: no longer occurs: {silence.listed(found)}" if found else None
+        if not found:
+            return None
+        new = new_categories(pooled_categories(before), state)
+        came = f"; new: {', '.join(new)}" if new else ""
+        return f"{self.name}: no longer occurs: {silence.listed(found)}{came}"
 
 
 def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dqsql.compiler.auto import same_in_a_batch
 from dqsql.compiler.monitors import batch_argument, key_columns
 from dqsql.dialect import quoted
 from dqsql.errors import CompileError
@@ -47,11 +48,15 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
         Family.TEXT: (_BY_TEXT if by_text else _TEXT,),
     }
     key, batch = key_columns(model), batch_argument(model)
+    # Of a time whose day is the batch, only where it is in its batch says something.
+    of_times = {Family.TIME: by_family[Family.TIME]}
+    segments = {c.lower() for c in model.config.segment_by}
+    constant = same_in_a_batch(model) | segments
     return [
         WatchedMetric(family, text, text.format(c=quoted(name), batch=batch), name)
         for name in model.columns
-        if name.lower() not in key
-        for family, texts in by_family.items()
+        if name.lower() not in constant
+        for family, texts in (of_times if name.lower() in key else by_family).items()
         for text in texts
     ]
 

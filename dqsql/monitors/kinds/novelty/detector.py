@@ -50,6 +50,7 @@ _SHOWN_CONTRIBUTIONS = 10
 _NOT_OF_VALUES = frozenset(
     {"completeness", "approx_count_distinct", "most_frequent_ratio", "most_frequent_share"}
 )
+_DISTINCT = "approx_count_distinct"
 # What says where the numbers of a column are.
 _PLACES = frozenset({"min", "max", "mean", "median"})
 # Of the rate, for batches that are delivered again.
@@ -351,8 +352,16 @@ def without(
 
 
 def undated(keys: Mapping[Feature, MetricKey]) -> dict[Feature, MetricKey]:
-    """The metrics that no date changes: rows may be delivered again under another one."""
-    return {f: key for f, key in keys.items() if f.metric not in DAY_METRICS}
+    """The metrics that no date changes: rows may be delivered again under another one.
+
+    A sketch counts times that have all moved on as others, a few more or less.
+    """
+    times = {f.column for f in keys if f.metric in DAY_METRICS}
+    return {
+        f: key
+        for f, key in keys.items()
+        if f.metric not in DAY_METRICS and (f.metric != _DISTINCT or f.column not in times)
+    }
 
 
 def wall_times(batches: Sequence[str]) -> npt.NDArray[np.datetime64] | None:
