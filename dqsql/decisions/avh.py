@@ -54,12 +54,16 @@ _FEWER = 0.2
 # By how many standard deviations all numbers are moved, and which share of texts is exchanged.
 _SHIFTS = (1.0, -1.0, 2.0, -2.0, 4.0, -4.0)
 _EXCHANGED = (0.25, 0.5)
+# Of a column whose values differ far more than its batches do, by how many of their deviations.
+_LEVELS = frozenset({"mean", "median"})
+_FAR = (12.0, -12.0, 25.0, -25.0)
 # By which part texts are longer that always had one length.
 _LONGER = (0.03, -0.03, 0.1, -0.1)
 _MOVED = frozenset({"mean", "median", "p25", "p75", "min", "max"})
 _QUARTILES_APART = 1.349
 # What the names of issues begin with that nobody injects.
-_COMPUTED = ("all_", "exchanged_", "length_")
+_LEVEL = "level_"
+_COMPUTED = ("all_", "exchanged_", "length_", _LEVEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +239,11 @@ def _with_shifts(history: ColumnHistory) -> ColumnHistory:
     if "l_1" in known:
         found |= {f"exchanged_{share}": {"l_1": 2 * share, "l_inf": share} for share in _EXCHANGED}
     usual = history.values[history.rows]
+    for name in _LEVELS & known.keys():
+        series = usual[:, history.metrics.index(name)]
+        spread = float(np.nanstd(series)) if np.isfinite(series).sum() > 1 else 0.0
+        if 0 < spread < np.inf:
+            found |= {f"{_LEVEL}{by:+g}_{name}": {name: known[name] + by * spread} for by in _FAR}
     fixed = [
         name
         for name, series in zip(history.metrics, usual.T, strict=True)
@@ -280,9 +289,16 @@ def _fit(
         owner = np.repeat(np.arange(len(found)), [len(c.fpr) for c in found])
         first = np.concatenate([[0], np.cumsum([len(c.fpr) for c in found])])
         fpr = np.concatenate([c.fpr for c in found])
-        covers = np.concatenate([c.covers for c in found])[:, ~covered]
+        covers = np.concatenate([c.covers for c in found])
         nests = owner if config.bounds == "calibrated" else None
-        for pick in select_clauses(fpr, covers, budget, config.max_clauses, nests):
+        # What is left of the budget is for levels.
+        levels = np.array([name.startswith(_LEVEL) for name in history.issues], dtype=np.bool_)
+        last = np.tile(levels, len(covered) // max(len(levels), 1))
+        picks = select_clauses(fpr, covers[:, ~covered & ~last], budget, config.max_clauses, nests)
+        left = budget - float(fpr[picks].sum())
+        reached = covers[picks].any(axis=0)
+        picks += select_clauses(fpr, covers[:, last & ~reached], left, None, nests)
+        for pick in picks:
             candidates = found[owner[pick]]
             chosen.append(_clause(history, candidates, pick - int(first[owner[pick]])))
     clauses += _join_sides(chosen)

@@ -378,6 +378,7 @@ _ISSUE_WORDS = {
     "all": "values that are all higher or lower",
     "exchanged": "exchanged values",
     "length": "texts of another length",
+    "level": "values on another level",
     "year": "dates in another year",
     "stale": "dates of a week ago",
     "late": "dates of a day ago",
