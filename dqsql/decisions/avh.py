@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dqsql.decisions import bounds as fpr_bounds
 from dqsql.decisions import completeness
-from dqsql.decisions.arrays import BoolArray, FloatArray
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.avh_series import changed_row, is_constant, series_of, transforms_of, usable_of
 from dqsql.decisions.candidates import (
     SAFETY_FACTORS,
@@ -24,6 +24,8 @@ from dqsql.decisions.candidates import (
     calibrated_candidates,
     paper_candidates,
 )
+from dqsql.decisions.coverage import select_clauses
+from dqsql.decisions.magnitudes import usable
 from dqsql.decisions.program import (
     BY_ROWS,
     COUNTED,
@@ -34,10 +36,10 @@ from dqsql.decisions.program import (
     Program,
     ProgramVerdict,
     Status,
+    UsualRows,
     bounds_for,
     compared,
     describe,
-    least_rows,
     limit_after_odd,
     limits_by_rows,
 )
@@ -164,7 +166,7 @@ def evaluate(
     Raises:
         DecisionError: a differenced metric has too short a history.
     """
-    least = 0.0 if program.bounds == "paper" else least_rows(history)
+    usual = UsualRows() if program.bounds == "paper" else UsualRows.of(history.get(ROWS, ()))
     verdicts = [
         _evaluate_clause(
             clause,
@@ -172,7 +174,7 @@ def evaluate(
             float(new.get(clause.metric, np.nan)),
             program,
             float(new.get(ROWS, np.nan)),
-            least,
+            usual,
         )
         for clause in program.clauses
     ]
@@ -213,7 +215,7 @@ def _without_few(history: ColumnHistory) -> ColumnHistory:
     if ROWS not in history.metrics or not len(history.issue_values):
         return history
     place = history.metrics.index(ROWS)
-    few = history.issue_values[:, place] < _FEWER * least_rows({ROWS: history.values[:, place]})
+    few = history.issue_values[:, place] < _FEWER * UsualRows.of(history.values[:, place]).least
     others = np.array([m not in BY_ROWS for m in history.metrics])
     return replace(
         history, issue_values=np.where(few[:, None] & others, np.nan, history.issue_values)
@@ -241,8 +243,9 @@ def _with_shifts(history: ColumnHistory) -> ColumnHistory:
     usual = history.values[history.rows]
     for name in _LEVELS & known.keys():
         series = usual[:, history.metrics.index(name)]
-        spread = float(np.nanstd(series)) if np.isfinite(series).sum() > 1 else 0.0
-        if 0 < spread < np.inf:
+        series = series[usable(series)]
+        spread = float(series.std()) if series.size else 0.0
+        if spread > 0:
             found |= {f"{_LEVEL}{by:+g}_{name}": {name: known[name] + by * spread} for by in _FAR}
     fixed = [
         name
@@ -295,10 +298,12 @@ def _fit(
         levels = np.array([name.startswith(_LEVEL) for name in history.issues], dtype=np.bool_)
         last = np.tile(levels, len(covered) // max(len(levels), 1))
         picks = select_clauses(fpr, covers[:, ~covered & ~last], budget, config.max_clauses, nests)
-        left = budget - float(fpr[picks].sum())
-        reached = covers[picks].any(axis=0)
-        picks += select_clauses(fpr, covers[:, last & ~reached], left, None, nests)
-        for pick in picks:
+        if config.max_clauses is None and levels.any():
+            left, reached = budget - float(fpr[picks].sum()), covers[picks].any(axis=0)
+            picks += select_clauses(fpr, covers[:, last & ~reached], left, None, nests)
+        # Of two on one side of a metric, the tighter has the larger rate.
+        by_series = {int(owner[p]): p for p in sorted(picks, key=lambda p: fpr[p])}
+        for pick in by_series.values() if nests is not None else picks:
             candidates = found[owner[pick]]
             chosen.append(_clause(history, candidates, pick - int(first[owner[pick]])))
     clauses += _join_sides(chosen)
@@ -379,7 +384,7 @@ def _evaluate_clause(
     observed: float,
     program: Program,
     rows: float,
-    least: float,
+    usual: UsualRows,
 ) -> ClauseVerdict:
     transform = clause.transform
     judged, slack, fewer, after_odd = clause, 0.0, False, False
@@ -387,7 +392,7 @@ def _evaluate_clause(
         lower, upper = bounds_for(clause, rows)
         judged, slack = replace(clause, lower=lower, upper=upper), SHARE_TOLERANCE
     else:
-        low, high = limits_by_rows(clause, np.array([rows]), least)
+        low, high = limits_by_rows(clause, np.array([rows]), usual)
         fewer = (float(low[0]), float(high[0])) != (clause.lower, clause.upper)
         if program.bounds != "paper":
             wider = limit_after_odd(clause, history, high)
@@ -409,9 +414,11 @@ def _evaluate_clause(
     if after_odd:
         text += " The range is wider than usual: the batch before was odd, and a distance is to it."
     if fewer:
+        which = "this batch" if rows < usual.small else "the batch before"
+        rows = rows if rows < usual.small else usual.last
         text += (
-            f" The range is wider than usual: this batch has {rows:,.0f} rows, and all before had"
-            f" at least {least:,.0f}."
+            f" The range is wider than usual: {which} has {rows:,.0f} rows, and those learned from"
+            f" have at least {usual.least:,.0f}."
         )
     return ClauseVerdict(clause, observed, lower, upper, score, status, text)
 
@@ -423,91 +430,3 @@ def _score(clause: Clause, value: float) -> float:
     if distance == 0.0 or np.isinf(width):
         return 0.0
     return distance / width if width else float("inf")
-
-
-# --- which clauses make a program (Algorithm 1) ------------------------------------------------
-# Budgeted maximum coverage: clauses cost their FPR bound, and cover the injected issues that they
-# flag.
-
-_BUDGET_SLACK = 1e-12
-
-
-def select_clauses(
-    fpr: FloatArray,
-    covers: BoolArray,
-    budget: float,
-    max_clauses: int | None = None,
-    nests: npt.NDArray[np.int64] | None = None,
-) -> list[int]:
-    """Choose clauses whose FPR bounds sum to at most the budget and that cover much.
-
-    Greedy by newly covered / FPR, clauses of FPR 0 first; then the best single clause if it alone
-    covers more (Proposition 4: at least (1/2 - 1/2e) of the optimum, without a clause limit).
-    Ties go to the smaller FPR, then to the lower index.
-
-    Candidates of one nest are thresholds on the same side of the same quantity: a batch that
-    breaks the wider also breaks the tighter, so both together cost no more than the tighter. Such
-    a candidate replaces its wider sibling and pays the difference (choice; the paper sums over
-    nested clauses too).
-
-    Args:
-        fpr: FPR bound per candidate, n, >= 0.
-        covers: whether candidate i catches issue j, n x issues.
-        budget: largest sum of FPR bounds, >= 0.
-        max_clauses: largest number of clauses, None for no limit.
-        nests: nest of each candidate, n; within one, a larger FPR covers a superset. None: all
-            candidates stand alone.
-
-    Returns:
-        Indices of the chosen candidates in the order chosen, at most one of a nest; possibly none.
-    """
-    limit = budget * (1.0 + _BUDGET_SLACK)
-    nests = np.arange(len(fpr)) if nests is None else nests
-    cost = fpr.astype(float)
-    open_issues = np.ones(covers.shape[1], dtype=bool)
-    chosen: dict[int, int] = {}
-    spent = 0.0
-    # Counted as integers, by issue: each issue's row is read twice at most, however many clauses
-    # are chosen, and a product of matrices may flag a floating-point error that never happened.
-    by_issue = np.ascontiguousarray(covers.T)
-    gains = by_issue.sum(axis=0)
-    while True:
-        allowed = cost + spent <= limit
-        if max_clauses is not None and len(chosen) >= max_clauses:
-            allowed &= np.isin(nests, list(chosen))
-        best = _best(gains, cost, allowed)
-        if best is None:
-            break
-        siblings = nests == nests[best]
-        chosen[int(nests[best])] = best
-        spent += float(cost[best])
-        cost[siblings] = np.maximum(0.0, fpr[siblings] - fpr[best])
-        newly = covers[best] & open_issues
-        gains -= by_issue[newly].sum(axis=0)
-        open_issues &= ~newly
-    single = _best_single(fpr, covers, limit)
-    covered = int((~open_issues).sum())
-    if single is not None and covers[single].sum() > covered:
-        return [single]
-    return list(chosen.values())
-
-
-def _best(gains: npt.NDArray[np.int64], fpr: FloatArray, affordable: BoolArray) -> int | None:
-    useful = np.flatnonzero(affordable & (gains > 0))
-    if not useful.size:
-        return None
-    free = useful[fpr[useful] == 0.0]
-    if free.size:
-        return int(free[gains[free].argmax()])
-    ratio = gains[useful] / fpr[useful]
-    ties = useful[ratio >= ratio.max()]
-    return int(ties[fpr[ties].argmin()])
-
-
-def _best_single(fpr: FloatArray, covers: BoolArray, limit: float) -> int | None:
-    feasible = np.flatnonzero(fpr <= limit)
-    if not feasible.size:
-        return None
-    covered = covers[feasible].sum(axis=1)
-    ties = feasible[covered == covered.max()]
-    return int(ties[fpr[ties].argmin()])

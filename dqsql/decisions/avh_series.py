@@ -19,6 +19,7 @@ from dqsql.decisions import bounds as fpr_bounds
 from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.candidates import CandidateSeries
 from dqsql.decisions.magnitudes import packed, usable, without_outliers_each
+from dqsql.decisions.program import ROWS, of_usual_rows
 from dqsql.decisions.stationarity import Transform, choose_transforms, drifting
 from dqsql.model.metric_traits import DISTANCE_METRICS, OWN_METRICS, SIGNED_METRICS
 
@@ -75,6 +76,12 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
     chosen = np.flatnonzero(~left_out & enough & there)
     found = values[chosen]
     if not paper:
+        if ROWS in history.metrics:
+            counts = values[history.metrics.index(ROWS)]
+            names = [history.metrics[i] for i in chosen]
+            found = np.array(
+                [of_usual_rows(m, v, counts) for m, v in zip(names, found, strict=True)]
+            ).reshape(found.shape)
         found = without_outliers_each(found, distance[chosen])
     rates = tuple(_null_rate(int(missing[i]), int(sizes[i])) for i in chosen)
     return Usable(tuple(chosen.tolist()), found, rates, distance[chosen])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ ROWS = "row_count"
 SHARE_TOLERANCE = 1e-9
 # A batch of fewer rows than this part of the least before says little but that they are few.
 _FEW = 0.05
+# Where there are batches of fewer rows than this part of the median, bounds are not learned from
+# them, if so many others are left.
+_SMALL, _FEWEST_USUAL = 0.2, 8
 # Metrics that say how many rows there are, or whose bounds count them.
 BY_ROWS = PROPORTIONAL_METRICS | ROW_DRIVEN_METRICS | frozenset(COMPLETENESS_METRICS)
 # Fewer rows alone raise the first, and lower the others.
@@ -177,14 +180,59 @@ def bounds_for(clause: Clause, rows: float) -> tuple[float, float]:
     return (1.0 - share, np.inf) if np.isinf(clause.upper) else (-np.inf, share)
 
 
-def least_rows(history: Mapping[str, npt.ArrayLike]) -> float:
-    """Return the least number of rows of the batches before; 0 if it is not known."""
-    rows = np.asarray(history.get(ROWS, ()), dtype=float)
-    return float(rows[np.isfinite(rows)].min(initial=np.inf)) if np.isfinite(rows).any() else 0.0
+class UsualRows(NamedTuple):
+    """How many rows batches usually have.
+
+    Attributes:
+        least: of the batches that bounds are learned from; 0 if it is not known.
+        small: batches of fewer are not learned from; 0 if it is not known.
+        last: of the batch before; NaN if it is not known.
+    """
+
+    least: float = 0.0
+    small: float = 0.0
+    last: float = float("nan")
+
+    @classmethod
+    def of(cls, rows: npt.ArrayLike) -> UsualRows:
+        """Those of the batches before, oldest first; NaN for one that is left out."""
+        known = np.asarray(rows, dtype=float)
+        known = known[np.isfinite(known)]
+        if not known.size:
+            return cls()
+        small = _SMALL * float(np.median(known))
+        usual = known[known >= small]
+        if usual.size == known.size or usual.size < _FEWEST_USUAL:
+            usual, small = known, _FEW * float(known.min())
+        return cls(float(usual.min()), small, float(known[-1]))
 
 
-def limits_by_rows(clause: Clause, rows: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds for batches, wider for those of far fewer rows than all before.
+def of_usual_rows(metric: str, values: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return a metric's history with NaN for batches of so few rows that it says little there.
+
+    A Sunday of ten rows among days of a thousand would widen the bounds of all days. What the
+    number of rows explains is left as it is. A distance says little after such a batch, too.
+
+    Args:
+        metric: name of the metric.
+        values: of the batches, oldest first.
+        rows: their numbers of rows; NaN for one that is left out.
+    """
+    if metric in BY_ROWS:
+        return values
+    small = rows < UsualRows.of(rows).small
+    if metric in DISTANCE_METRICS:
+        known = np.flatnonzero(np.isfinite(rows))
+        after = known[1:][small[known[:-1]]]
+        small = small.copy()
+        small[after] = True
+    return np.where(small, np.nan, values)
+
+
+def limits_by_rows(
+    clause: Clause, rows: FloatArray, usual: UsualRows
+) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds for batches, wider for those of far fewer rows than are usual.
 
     What is estimated from fewer rows varies more: by the square root of how much fewer they are,
     of distances by as much. Nothing is said where their number alone moves the metric: the least
@@ -193,13 +241,15 @@ def limits_by_rows(clause: Clause, rows: FloatArray, least: float) -> tuple[Floa
     Args:
         clause: the bound, calibrated.
         rows: rows of each batch; NaN for unknown.
-        least: rows of the smallest batch before; 0 for unknown.
+        usual: those of the batches before.
     """
     lower, upper = np.full(rows.shape, clause.lower), np.full(rows.shape, clause.upper)
-    if clause.metric in BY_ROWS or clause.method == COUNTED or not least > 0:
+    if clause.metric in BY_ROWS or clause.method == COUNTED or not usual.least > 0:
         return lower, upper
-    few = rows < _FEW * least
-    fewer = np.where(few, least / np.maximum(rows, 1.0), 1.0)
+    if clause.metric in DISTANCE_METRICS:
+        rows = np.fmin(rows, usual.last)
+    few = rows < usual.small
+    fewer = np.where(few, usual.least / np.maximum(rows, 1.0), 1.0)
     if clause.metric in _RAISED:
         return lower, np.where(few, np.inf, upper)
     if clause.metric in _LOWERED:
@@ -272,7 +322,7 @@ def breaks(
     """
     out = np.zeros(size, dtype=bool)
     rows = np.asarray(new.get(ROWS, np.full(size, np.nan)), dtype=float)
-    least = 0.0 if program.bounds == "paper" else least_rows(history)
+    usual = UsualRows() if program.bounds == "paper" else UsualRows.of(history.get(ROWS, ()))
     for clause in program.clauses:
         if clause.method == COUNTED:
             out |= outside(clause, new[clause.metric], rows)[0]
@@ -281,7 +331,7 @@ def breaks(
             continue
         past = compared(clause, history.get(clause.metric, ()), program.bounds)
         values = np.asarray(clause.transform.apply(past, new[clause.metric]), dtype=float)
-        lower, upper = limits_by_rows(clause, rows, least)
+        lower, upper = limits_by_rows(clause, rows, usual)
         if program.bounds != "paper":
             upper = limit_after_odd(clause, history.get(clause.metric, ()), upper)
         broken = ~((values >= lower) & (values <= upper))

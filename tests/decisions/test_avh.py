@@ -13,7 +13,7 @@ from dqsql.compiler.issues import issues
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.avh_series import resolution
 from dqsql.decisions.candidates import refit
-from dqsql.decisions.program import ProgramVerdict, breaks, describe
+from dqsql.decisions.program import ProgramVerdict, UsualRows, breaks, describe, of_usual_rows
 from dqsql.errors import DecisionError
 from dqsql.model.plan import Family
 from tests.decisions.one_column import fit_program
@@ -155,6 +155,71 @@ def test_values_that_all_moved_are_seen_though_the_issues_are_far(moved: float) 
     bad = {name: value + moved for name, value in good.items()} | {"emd": abs(moved)}
     assert evaluate(program, past, good).status == "pass"
     assert evaluate(program, past, bad).status == "fail"
+
+
+def test_a_level_unlike_before_is_seen_where_values_differ_far_more_than_batches() -> None:
+    # Laboratory results of three units: one test of a sixth of the rows is ten times as large.
+    rng = np.random.default_rng(5)
+    kinds, places = rng.integers(0, 6, (41, 900)), np.array([5.0, 14.0, 90.0, 95.0, 100.0, 140.0])
+    rows = places[kinds] * rng.normal(1, 0.1, kinds.shape)
+    bad = np.where(kinds[-1] == 1, 10 * rows[-1], rows[-1])
+    metrics = ("mean", "median", "p25", "p75")
+
+    def measured(batch: np.ndarray) -> list[float]:
+        return [batch.mean(), *np.quantile(batch, (0.5, 0.25, 0.75))]
+
+    values = np.array([measured(batch) for batch in rows])
+    issues = np.array([values[-1] * 10, values[-1] * 100])
+    column = ColumnHistory("value", metrics, values[:40], ("unit_x10", "unit_x100"), issues)
+    program = fit_program(column, AvhConfig(fpr=0.001))
+    past = dict(zip(metrics, values[:40].T, strict=True))
+    for batch, status in ((rows[-1], "pass"), (bad, "fail")):
+        new = dict(zip(metrics, measured(batch), strict=True))
+        assert evaluate(program, past, new).status == status
+
+
+def test_days_of_few_rows_widen_no_bound_of_others() -> None:
+    # Mails, a third of them opened; eleven on a Sunday.
+    rng = np.random.default_rng(6)
+    sizes = np.where(np.arange(64) % 7 == 6, 11, rng.integers(600, 700, 64))
+    shares = rng.binomial(sizes, 0.3) / sizes
+    apart = 2 * np.abs(np.diff(shares, prepend=shares[:1]))
+    values = np.stack([sizes, apart], axis=1)
+    issues = np.array([[650, 2.0], [650, 1.9], [1300, 0.02]])
+    metrics = ("row_count", "l_1")
+    found, bounds = [], {True: [], False: []}
+    names = ("case_1.0", "case_0.5", "volume_2.0")
+    for day in range(40, 64):
+        column = ColumnHistory("opened", metrics, values[:day], names, issues)
+        program = fit_program(column, AvhConfig(fpr=0.001))
+        past = dict(zip(metrics, values[:day].T, strict=True))
+        seen = evaluate(program, past, dict(zip(metrics, values[day], strict=True)))
+        found.append(seen.status)
+        few = 11 in sizes[day - 1 : day + 1]
+        bounds[few] += [v.upper for v in seen.clauses if v.clause.metric == "l_1"]
+        if not few:
+            inverted = 2 * abs(1 - shares[day] - shares[day - 1])
+            new = {"row_count": sizes[day], "l_1": inverted}
+            assert evaluate(program, past, new).status == "fail"
+    assert found == ["pass"] * 24
+    assert max(bounds[False]) < 0.7
+    assert min(bounds[True]) > 1.5
+
+
+def test_what_few_rows_say_is_not_learned() -> None:
+    rows = np.array([100.0, 100, np.nan, 9, 100, 100, 100, 9, 9, 100, 100, 100, 100, 100])
+    values = np.arange(14.0)
+    assert np.flatnonzero(np.isnan(of_usual_rows("mean", values, rows))).tolist() == [3, 7, 8]
+    # A distance is to the batch before.
+    left_out = np.isnan(of_usual_rows("l_1", values, rows))
+    assert np.flatnonzero(left_out).tolist() == [3, 4, 7, 8, 9]
+    assert of_usual_rows("sum", values, rows) is values
+    usual = UsualRows.of(rows)
+    assert (usual.least, usual.small, usual.last) == (100, 20, 100)
+    # Where all are alike, or too few are left, nothing is left out.
+    assert not np.isnan(of_usual_rows("mean", values, np.append(rows[:10], [9] * 4))).any()
+    assert UsualRows.of(np.full(9, 50.0)) == (50, 2.5, 50)
+    assert UsualRows.of([]).least == 0
 
 
 @pytest.mark.parametrize("fpr", [0.01, 0.0005])

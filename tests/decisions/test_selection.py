@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dqsql.decisions.avh import select_clauses
+from dqsql.decisions.coverage import select_clauses
 
 
 def optimum(fpr: np.ndarray, covers: np.ndarray, budget: float) -> int:

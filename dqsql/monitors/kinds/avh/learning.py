@@ -15,7 +15,7 @@ from dqsql.decisions.avh import evaluate
 from dqsql.decisions.avh_series import resolution
 from dqsql.decisions.candidates import refit
 from dqsql.decisions.magnitudes import usable, without_outliers
-from dqsql.decisions.program import COUNTED, ROWS, Clause, Program, breaks
+from dqsql.decisions.program import COUNTED, ROWS, Clause, Program, breaks, of_usual_rows
 from dqsql.decisions.stationarity import Transform
 from dqsql.model.metric_traits import DISTANCE_METRICS
 from dqsql.monitors.history import NEXT
@@ -216,7 +216,7 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     new = {name: history.value(key, stored.batch) for name, key in keys.items()}
     program = Program(
         str(stored.row["column_name"]),
-        tuple(_again(c, series[c["metric"]], stored) for c in clauses),
+        tuple(_again(c, series[c["metric"]], series.get(ROWS), stored) for c in clauses),
         details["fpr"],
         details["bounds"],
         details["issues"],
@@ -245,13 +245,17 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     return Recomputed(compared, series=keys[clauses[0]["metric"]])
 
 
-def _again(data: Mapping[str, Any], values: FloatArray, stored: StoredVerdict) -> Clause:
+def _again(
+    data: Mapping[str, Any], values: FloatArray, rows: FloatArray | None, stored: StoredVerdict
+) -> Clause:
     """A bound as stored, with its numbers computed again from the metric's stored values."""
     clause = _clause(data, stored.past)
     if clause.method == COUNTED:
         return _counted(clause, stored)
     values = np.where(usable(values), values, np.nan)
     if stored.details["bounds"] == "calibrated":
+        if rows is not None:
+            values = of_usual_rows(clause.metric, values, rows)
         values = without_outliers(values, clause.metric in DISTANCE_METRICS)
     past = clause.transform.series(values)
     past = past[np.isfinite(past)]
