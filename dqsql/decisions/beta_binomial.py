@@ -56,13 +56,16 @@ class BetaBinomial(NamedTuple):
         return self.alpha / (self.alpha + self.beta)
 
 
-def learn(counts: npt.ArrayLike, rows: npt.ArrayLike, rate: float) -> BetaBinomial | None:
+def learn(
+    counts: npt.ArrayLike, rows: npt.ArrayLike, rate: float, largest: float = _LARGEST_LIMIT
+) -> BetaBinomial | None:
     """Learn the distribution of a share, right at its mean and where `rate` of batches lie beyond.
 
     Args:
         counts: rows of each batch that are counted, 0 to its rows.
         rows: rows of each batch; batches without rows are left out.
         rate: probability that a good batch's share lies beyond the limit, in (0, 1).
+        largest: the largest limit that says something, in (0, 1].
 
     Returns:
         None if next to no share could be excluded at this rate.
@@ -70,18 +73,18 @@ def learn(counts: npt.ArrayLike, rows: npt.ArrayLike, rate: float) -> BetaBinomi
     # 0 is added so that -0 and 0 are one history.
     x, n = np.asarray(counts, dtype=float) + 0.0, np.asarray(rows, dtype=float)
     keep = n > 0
-    return _learn(x[keep].tobytes(), n[keep].tobytes(), rate)
+    return _learn(x[keep].tobytes(), n[keep].tobytes(), rate, largest)
 
 
 @lru_cache(maxsize=4096)
-def _learn(counts: bytes, rows: bytes, rate: float) -> BetaBinomial | None:
+def _learn(counts: bytes, rows: bytes, rate: float, largest: float) -> BetaBinomial | None:
     x, n = np.frombuffer(counts), np.frombuffer(rows)
     if not n.size:
         return None
     weights, alpha, beta = _posterior(x, n, rate)
     mean = float((weights * alpha / (alpha + beta)).sum())
     limit = max(_upper_quantile(weights, alpha, beta, rate), _beyond_largest(x, n, rate))
-    if limit > _LARGEST_LIMIT:
+    if limit > largest:
         return None
     return _matching(mean, limit, rate)
 

@@ -47,8 +47,7 @@ Method = Literal["equality", "chebyshev", "cantelli", "clt", "student_t"]
 
 _RANGES = {
     **dict.fromkeys(
-        ["unique_ratio", "upper_ratio", "lower_ratio", *metric_traits.COMPLETENESS_METRICS],
-        (0.0, 1.0),
+        ["unique_ratio", "upper_ratio", "lower_ratio", *metric_traits.COUNTED_SHARES], (0.0, 1.0)
     ),
     **dict.fromkeys(["row_count", "dist_val_count", "range"], (0.0, np.inf)),
     **dict.fromkeys(["str_len", "char_len", "digit_len", "punc_len"], (0.0, np.inf)),

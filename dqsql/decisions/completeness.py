@@ -1,4 +1,6 @@
-"""Bounds on how many rows of a batch have no proper value: null, NaN, infinite, empty text.
+"""Bounds on how many rows of a batch have no proper value (null, NaN, infinite, empty text).
+
+And on how many numbers are negative, of which none may be left where a sign was lost.
 
 They stand beside the bounds that injected issues choose, so that every column has them: by the
 beta-binomial model of `dqsql.decisions.beta_binomial`, and out of the same budget for false alarms.
@@ -17,7 +19,7 @@ from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import learn
 from dqsql.decisions.program import COUNTED, ROWS, Clause, bounds_for, outside
 from dqsql.decisions.stationarity import Transform
-from dqsql.model.metric_traits import COMPLETENESS_METRICS
+from dqsql.model.metric_traits import COUNTED_SHARES
 
 if TYPE_CHECKING:
     from dqsql.decisions.avh import ColumnHistory
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 # Part of a program's rate that goes to these bounds; half of it to nulls where there are others.
 BUDGET_SHARE = 0.25
+_NEGATIVE = "negative_ratio"
 # A column that is fuller than ever is rarely a fault.
 _FULLNESS_SHARE = 0.2
 _LEAST_FOR_FULLNESS = 0.05
@@ -38,7 +41,7 @@ def clauses_of(history: ColumnHistory, fpr: float, min_history: int) -> list[Cla
         fpr: the rate that these bounds may use together.
         min_history: fewest batches to learn from.
     """
-    metrics = [m for m in COMPLETENESS_METRICS if m in history.metrics]
+    metrics = [m for m in COUNTED_SHARES if m in history.metrics]
     if ROWS not in history.metrics or not metrics:
         return []
     rows = history.values[:, history.metrics.index(ROWS)]
@@ -49,14 +52,20 @@ def clauses_of(history: ColumnHistory, fpr: float, min_history: int) -> list[Cla
         if known.sum() < min_history:
             continue
         rate = _rate(metric, len(metrics), fpr)
-        nulls = metric == "complete_ratio"
-        share = 1.0 - values[known] if nulls else values[known]
-        full = nulls and float(np.median(share)) >= _LEAST_FOR_FULLNESS
-        side = rate * (1.0 - _FULLNESS_SHARE) if full else rate
-        found += _clause(history, metric, known, rows[known], side, -1.0 if nulls else 1.0)
-        if full:
-            found += _clause(history, metric, known, rows[known], rate - side, 1.0)
+        for side, part in _sides(metric, float(np.median(values[known]))):
+            found += _clause(history, metric, known, rows[known], rate * part, side)
     return found
+
+
+def _sides(metric: str, usual: float) -> tuple[tuple[float, float], ...]:
+    """The sides of a share that are bounded, -1 for below, each with its part of the rate."""
+    if metric == "complete_ratio" and 1.0 - usual >= _LEAST_FOR_FULLNESS:
+        return ((-1.0, 1.0 - _FULLNESS_SHARE), (1.0, _FULLNESS_SHARE))
+    if metric == "complete_ratio":
+        return ((-1.0, 1.0),)
+    if metric == _NEGATIVE and usual > 0:
+        return ((-1.0, 0.5), (1.0, 0.5))
+    return ((1.0, 1.0),)
 
 
 def _rate(metric: str, count: int, fpr: float) -> float:
@@ -102,11 +111,16 @@ def refit(clause: Clause, values: FloatArray, rows: FloatArray) -> Clause | None
         rows: rows of each batch, > 0.
     """
     shares = 1.0 - values if np.isinf(clause.upper) else values
-    model = learn(np.rint(shares * rows), rows, clause.fpr)
+    # Where 97 % are not negative always, all of them are too many.
+    largest = (1.0,) if clause.metric == _NEGATIVE and np.isinf(clause.upper) else ()
+    model = learn(np.rint(shares * rows), rows, clause.fpr, *largest)
     if model is None:
         return None
     known = replace(clause, shape=(model.alpha, model.beta), history_size=int(values.size))
     lower, upper = bounds_for(known, float(np.median(rows)))
+    if lower <= 0 and np.isinf(upper):
+        # None of them may be chance.
+        return None
     return replace(
         known,
         lower=lower,

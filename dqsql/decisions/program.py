@@ -15,7 +15,7 @@ from dqsql.decisions.beta_binomial import BetaBinomial, share_limit
 from dqsql.decisions.magnitudes import without_outliers
 from dqsql.decisions.stationarity import Transform
 from dqsql.model.metric_traits import (
-    COMPLETENESS_METRICS,
+    COUNTED_SHARES,
     DISTANCE_METRICS,
     PROPORTIONAL_METRICS,
     ROW_DRIVEN_METRICS,
@@ -35,7 +35,7 @@ _FEW = 0.05
 # them, if so many others are left.
 _SMALL, _FEWEST_USUAL = 0.2, 8
 # Metrics that say how many rows there are, or whose bounds count them.
-BY_ROWS = PROPORTIONAL_METRICS | ROW_DRIVEN_METRICS | frozenset(COMPLETENESS_METRICS)
+BY_ROWS = PROPORTIONAL_METRICS | ROW_DRIVEN_METRICS | frozenset(COUNTED_SHARES)
 # Fewer rows alone raise the first, and lower the others.
 _RAISED = frozenset({"min", "days_to_min", "unique_ratio"})
 _LOWERED = frozenset({"max", "days_to_max", "range"})
@@ -383,13 +383,14 @@ _COUNTED_WORDS = {
     "nan_ratio": "NaN",
     "infinite_ratio": "infinite",
     "empty_ratio": "empty",
+    "negative_ratio": "negative",
 }
 
 
 def share_words(metric: str, observed: float, lower: float, upper: float) -> str:
     """Return what was seen of a share of values, and what was expected, in percent.
 
-    `metric` is one of `COMPLETENESS_METRICS`.
+    `metric` is one of `COUNTED_SHARES`.
     """
     if metric == "complete_ratio":
         observed, lower, upper = 1.0 - observed, 1.0 - upper, 1.0 - lower

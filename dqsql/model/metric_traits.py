@@ -33,6 +33,8 @@ CLT_METRICS = frozenset(
 COUNT_METRICS = frozenset(["row_count", "dist_val_count"])
 # Shares of rows without a proper value.
 COMPLETENESS_METRICS = ("complete_ratio", "nan_ratio", "infinite_ratio", "empty_ratio")
+# Shares that `@avh` bounds by counting rows.
+COUNTED_SHARES = (*COMPLETENESS_METRICS, "negative_ratio")
 # Metrics in the column's own unit, whose level says nothing about what is a small change.
 UNIT_METRICS = frozenset(["min", "max", "mean", "median", "p25", "p75", "range", "stddev"])
 # Metrics that a single row decides.
@@ -45,7 +47,8 @@ SIGNED_METRICS = DAY_METRICS | {"min", "max", "mean", "median", "p25", "p75", "s
 
 # Metrics that the paper of `@avh` has not: its mode `paper` does without them.
 OWN_METRICS = DAY_METRICS | {
-    *("p25", "p75", "upper_ratio", "lower_ratio", "nan_ratio", "infinite_ratio", "empty_ratio")
+    *("p25", "p75", "upper_ratio", "lower_ratio", "nan_ratio", "infinite_ratio", "empty_ratio"),
+    "negative_ratio",
 }
 
 # Metrics, and aggregates of SQL, that take only the numbers among values.
@@ -112,6 +115,7 @@ _METRIC_WORDS = {
     "complete_ratio": "share of values that are not null",
     "nan_ratio": "share of NaN",
     "infinite_ratio": "share of infinite values",
+    "negative_ratio": "share of numbers below zero",
     "empty_ratio": "share of empty or blank texts",
     "str_len": "mean length of texts",
     "char_len": "mean number of letters",

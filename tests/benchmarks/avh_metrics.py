@@ -20,7 +20,7 @@ from dqsql.model.metric_traits import CATEGORICAL_DISTANCES, NUMERIC_DISTANCES, 
 SINGLE = {
     "numeric": (
         *("min", "max", "mean", "median", "p25", "p75", "sum", "range"),
-        *("row_count", "unique_ratio", "complete_ratio"),
+        *("row_count", "unique_ratio", "complete_ratio", "negative_ratio"),
     ),
     "categorical": (
         *("str_len", "char_len", "digit_len", "punc_len", "upper_ratio", "lower_ratio"),
@@ -67,12 +67,12 @@ def _numeric(values: np.ndarray) -> Summary:
     rows = len(values)
     state = numeric_state(kept)
     if not len(kept):
-        single = [np.nan] * 8 + [rows, np.nan, 0.0 if rows else np.nan]
+        single = [np.nan] * 8 + [rows, np.nan, *([0.0 if rows else np.nan] * 2)]
         return Summary(np.array(single), (state,))
     low, high = kept.min(), kept.max()
     middle = np.quantile(kept, (0.5, 0.25, 0.75))
     single = [low, high, kept.mean(), *middle, kept.sum(), high - low, rows]
-    single += [len(np.unique(kept)) / len(kept), len(kept) / rows]
+    single += [len(np.unique(kept)) / len(kept), len(kept) / rows, (kept < 0).sum() / rows]
     return Summary(np.array(single, dtype=float), (state,))
 
 

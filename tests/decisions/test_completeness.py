@@ -11,7 +11,7 @@ from scipy import stats
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate
 from dqsql.decisions.beta_binomial import BetaBinomial, learn, share_limit
 from dqsql.decisions.completeness import BUDGET_SHARE, refit
-from dqsql.decisions.program import COUNTED, ProgramVerdict, breaks, describe
+from dqsql.decisions.program import COUNTED, Program, ProgramVerdict, breaks, describe
 from tests.decisions.one_column import fit_program
 
 ROWS = 400
@@ -49,6 +49,46 @@ def verdict(past: ColumnHistory, config: AvhConfig, **new: float) -> ProgramVerd
 
 def steady(share: float, batches: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).binomial(ROWS, share, batches) / ROWS
+
+
+def test_a_sign_that_is_lost_and_numbers_below_zero_that_are_new() -> None:
+    metrics = ("mean", "row_count", "complete_ratio", "negative_ratio")
+    rows = 1_400
+
+    def program(shares: np.ndarray) -> Program:
+        size = len(shares)
+        mean = np.random.default_rng(5).normal(100, 3, size)
+        values = np.column_stack([mean, np.full(size, rows), np.ones(size), shares])
+        issues = np.tile(values[-1], (2, 1))
+        issues[0, 0] *= 10
+        issues[1, 1] /= 2
+        past = ColumnHistory("c", metrics, values, ("unit_x10_1.0", "volume_0.5"), issues)
+        return fit_program(past, AvhConfig(fpr=0.001))
+
+    def told(program: Program, share: float, size: int = rows) -> str:
+        found = evaluate(program, {}, dict(zip(metrics, (100, size, 1, share), strict=True)))
+        return " ".join(
+            c.explanation
+            for c in found.clauses
+            if c.status == "fail" and "negative" in c.explanation
+        )
+
+    refunds = program(np.random.default_rng(1).binomial(rows, 0.029, 40) / rows)
+    assert "0% of values are negative, expected" in told(refunds, 0.0)
+    assert "8% of values are negative, expected" in told(refunds, 0.08)
+    assert not told(refunds, 0.02)
+    # Of 20 rows none may be a refund.
+    assert not told(refunds, 0.0, 20)
+    never = program(np.zeros(40))
+    assert "5% of values are negative, expected at most" in told(never, 0.05)
+    assert not told(never, 0.0)
+    assert not told(never, 1 / rows)
+    always = program(np.ones(40))
+    assert told(always, 0.5)
+    assert not told(always, 1.0)
+    # One row in a thousand is none by chance.
+    rare = program(np.random.default_rng(1).binomial(rows, 0.001, 40) / rows)
+    assert not told(rare, 0.0)
 
 
 # Of the share of nulls or NaN before and after: all of these passed once.

@@ -24,7 +24,7 @@ from dqsql.monitors.kinds.avh.settings import NAME, SETTINGS, avh_settings, rate
 # two-distribution metrics are computed from is in the profiles.
 _NAMES = {
     Family.NUMERIC: "min max mean median p25 p75 sum range row_count unique_ratio complete_ratio"
-    " nan_ratio infinite_ratio count stddev quantile_profile",
+    " negative_ratio nan_ratio infinite_ratio count stddev quantile_profile",
     # Values of dates and times are told by how far they are from their batch.
     Family.TIME: "days_to_min days_to_max days_to_median row_count unique_ratio complete_ratio"
     " dist_val_count",

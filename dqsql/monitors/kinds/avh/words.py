@@ -23,6 +23,7 @@ from dqsql.decisions.running_numbers import TextState, counted_on
 from dqsql.model.metric_traits import (
     CATEGORICAL_DISTANCES,
     COMPLETENESS_METRICS,
+    COUNTED_SHARES,
     DISTANCE_METRICS,
     PATTERN_DISTANCES,
     metric_words,
@@ -125,7 +126,7 @@ def _each_share_once(broken: Sequence[ClauseVerdict]) -> list[ClauseVerdict]:
     found: dict[object, ClauseVerdict] = {}
     for number, verdict in enumerate(broken):
         metric = verdict.clause.metric
-        key = metric if metric in COMPLETENESS_METRICS else number
+        key = metric if metric in COUNTED_SHARES else number
         found.setdefault(key, counted.get(metric, verdict))
     return list(found.values())
 
@@ -138,7 +139,7 @@ def _short(verdict: ClauseVerdict) -> str:
     transform = verdict.clause.transform
     # Bounds are told in the metric's own unit; a scale would only puzzle.
     words = transform_words(transform) if transform.lag else ""
-    if verdict.clause.metric in COMPLETENESS_METRICS:
+    if verdict.clause.metric in COUNTED_SHARES:
         return share_words(verdict.clause.metric, verdict.observed, low, high) + words
     expected = range_words(low, high, number_text)
     if not transform.lag and verdict.clause.center == 0 and high is not None and 0 < high < _ZERO:
