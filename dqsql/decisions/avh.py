@@ -414,8 +414,8 @@ def _evaluate_clause(
     if after_odd:
         text += " The range is wider than usual: the batch before was odd, and a distance is to it."
     if fewer:
-        which = "this batch" if rows < usual.small else "the batch before"
-        rows = rows if rows < usual.small else usual.last
+        which = "this batch" if rows < usual.few else "the batch before"
+        rows = rows if rows < usual.few else usual.last
         text += (
             f" The range is wider than usual: {which} has {rows:,.0f} rows, and those learned from"
             f" have at least {usual.least:,.0f}."

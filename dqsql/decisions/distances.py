@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ from dqsql.model.results import MetricProfile
 _HISTOGRAM_BINS = 32
 _SMOOTHING = 0.5
 _MOST_OWN = 500
+# From which part of the listed values that occur once on a column is one of keys.
+_KEYS = 0.5
 # The share of a sample of 200 keys that may be new by chance where hardly any of all keys are.
 _BY_CHANCE = 0.015
 
@@ -255,7 +257,8 @@ def categorical_distances(
     Keys are `CATEGORICAL_DISTANCES`, each with the prefix: `PATTERN_PREFIX` if the frequencies are
     those of pattern strings.
     """
-    p, q = align_counts(reference, new, _shared_of_keys(reference, new))
+    shared = _shared_of_keys(reference, new)
+    p, q = align_counts(reference, new, shared) if shared < 1 else _aligned(reference, new)
     return {
         f"{prefix}l_1": l1_distance(p, q),
         f"{prefix}l_inf": l_inf_distance(p, q),
@@ -287,9 +290,48 @@ def align_counts(
     return vectors[0], vectors[1]
 
 
+def _aligned(reference: CategoricalState, new: CategoricalState) -> tuple[FloatArray, FloatArray]:
+    """Count vectors of batches of which either may have values that are not listed.
+
+    As far as both have others these are one value. What one has more of them are many values.
+    """
+    sides = _with_unlisted(reference, new), _with_unlisted(new, reference)
+    both = min(side.other / side.size if side.size else 0.0 for side in sides)
+    more = [max(0.0, side.other - both * side.size) for side in sides]
+    less = [replace(side, other=side.other - m) for side, m in zip(sides, more, strict=True)]
+    p, q = align_counts(less[0], less[1])
+    rarest = [min(state.counts.values(), default=1.0) or 1.0 for state in (reference, new)]
+    parts = [_many(m, math.ceil(m / each)) for m, each in zip(more, rarest, strict=True)]
+    return (
+        np.concatenate([p, parts[0], np.zeros_like(parts[1])]),
+        np.concatenate([q, np.zeros_like(parts[0]), parts[1]]),
+    )
+
+
+def _with_unlisted(state: CategoricalState, against: CategoricalState) -> CategoricalState:
+    """The state with values that the other side lists, as far as they may be among its others.
+
+    Each has at most as many rows as the rarest that is listed, and no larger a share than there. A
+    Sunday of which all values are listed is like a weekday of which only the most frequent are.
+    """
+    if not state.counts or not state.other or not against.counts:
+        return state
+    most, scale = min(state.counts.values()), state.size / against.size
+    found = {v: min(c * scale, most) for v, c in against.counts.items() if v not in state.counts}
+    part = min(1.0, state.other / (sum(found.values()) or 1.0))
+    found = {value: count * part for value, count in found.items()}
+    other = max(0.0, state.other - sum(found.values()))
+    return CategoricalState({**state.counts, **found}, other)
+
+
 def _own(state: CategoricalState, shared: float) -> FloatArray:
     mass = state.other * (1 - shared)
-    number = min(math.ceil(mass), _MOST_OWN)
+    return _many(mass, math.ceil(mass))
+
+
+def _many(mass: float, number: int) -> FloatArray:
+    """So many values that have a number of rows together; `_MOST_OWN` stand for more."""
+    number = min(number, _MOST_OWN)
     return np.full(number, mass / max(number, 1))
 
 
@@ -298,7 +340,7 @@ def _shared_of_keys(reference: CategoricalState, new: CategoricalState) -> float
 
     Where a listed value occurs once, so do all others: those listed are a sample of them by hash,
     the same of both sides. The fewer of the listed values that is, the less of a key is the column,
-    whose other values are then one, the same on both sides.
+    whose other values are then one, the same on both sides; below a half it is none.
     """
     sides = reference.counts, new.counts
     once = [{key for key, count in side.items() if count <= 1} for side in sides]
@@ -307,7 +349,7 @@ def _shared_of_keys(reference: CategoricalState, new: CategoricalState) -> float
     apart = 1.0 - len(once[0] & once[1]) / max(map(len, once))
     apart = max(0.0, apart - _BY_CHANCE) / (1.0 - _BY_CHANCE)
     keys = min(len(found) / len(side) for found, side in zip(once, sides, strict=True))
-    return 1.0 - keys * apart
+    return 1.0 - keys * apart if keys >= _KEYS else 1.0
 
 
 def _quantiles(values: npt.ArrayLike) -> FloatArray:

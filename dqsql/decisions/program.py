@@ -33,7 +33,7 @@ SHARE_TOLERANCE = 1e-9
 _FEW = 0.05
 # Where there are batches of fewer rows than this part of the median, bounds are not learned from
 # them, if so many others are left.
-_SMALL, _FEWEST_USUAL = 0.2, 8
+_SMALL, _FEWEST_USUAL = 0.3, 8
 # Metrics that say how many rows there are, or whose bounds count them.
 BY_ROWS = PROPORTIONAL_METRICS | ROW_DRIVEN_METRICS | frozenset(COUNTED_SHARES)
 # Fewer rows alone raise the first, and lower the others.
@@ -185,12 +185,12 @@ class UsualRows(NamedTuple):
 
     Attributes:
         least: of the batches that bounds are learned from; 0 if it is not known.
-        small: batches of fewer are not learned from; 0 if it is not known.
+        few: batches of fewer have wider bounds; 0 if it is not known.
         last: of the batch before; NaN if it is not known.
     """
 
     least: float = 0.0
-    small: float = 0.0
+    few: float = 0.0
     last: float = float("nan")
 
     @classmethod
@@ -200,27 +200,26 @@ class UsualRows(NamedTuple):
         known = known[np.isfinite(known)]
         if not known.size:
             return cls()
-        small = _SMALL * float(np.median(known))
-        usual = known[known >= small]
+        usual = known[known >= _SMALL * float(np.median(known))]
         if usual.size == known.size or usual.size < _FEWEST_USUAL:
-            usual, small = known, _FEW * float(known.min())
-        return cls(float(usual.min()), small, float(known[-1]))
+            return cls(float(known.min()), _FEW * float(known.min()), float(known[-1]))
+        return cls(float(usual.min()), float(usual.min()), float(known[-1]))
 
 
 def of_usual_rows(metric: str, values: FloatArray, rows: FloatArray) -> FloatArray:
     """Return a metric's history with NaN for batches of so few rows that it says little there.
 
     A Sunday of ten rows among days of a thousand would widen the bounds of all days. What the
-    number of rows explains is left as it is. A distance says little after such a batch, too.
+    number of rows moves by itself is left as it is. A distance says little after such a batch, too.
 
     Args:
         metric: name of the metric.
         values: of the batches, oldest first.
         rows: their numbers of rows; NaN for one that is left out.
     """
-    if metric in BY_ROWS:
+    if metric in BY_ROWS | _RAISED | _LOWERED:
         return values
-    small = rows < UsualRows.of(rows).small
+    small = rows < UsualRows.of(rows).few
     if metric in DISTANCE_METRICS:
         known = np.flatnonzero(np.isfinite(rows))
         after = known[1:][small[known[:-1]]]
@@ -248,7 +247,7 @@ def limits_by_rows(
         return lower, upper
     if clause.metric in DISTANCE_METRICS:
         rows = np.fmin(rows, usual.last)
-    few = rows < usual.small
+    few = rows < usual.few
     fewer = np.where(few, usual.least / np.maximum(rows, 1.0), 1.0)
     if clause.metric in _RAISED:
         return lower, np.where(few, np.inf, upper)

@@ -215,7 +215,7 @@ def test_what_few_rows_say_is_not_learned() -> None:
     assert np.flatnonzero(left_out).tolist() == [3, 4, 7, 8, 9]
     assert of_usual_rows("sum", values, rows) is values
     usual = UsualRows.of(rows)
-    assert (usual.least, usual.small, usual.last) == (100, 20, 100)
+    assert (usual.least, usual.few, usual.last) == (100, 100, 100)
     # Where all are alike, or too few are left, nothing is left out.
     assert not np.isnan(of_usual_rows("mean", values, np.append(rows[:10], [9] * 4))).any()
     assert UsualRows.of(np.full(9, 50.0)) == (50, 2.5, 50)

@@ -99,6 +99,31 @@ def test_keys_that_are_never_shared_are_as_far_as_can_be(rows: tuple[int, int]) 
     assert d.categorical_distances(p, p)["l_1"] == 0
 
 
+def listed(values: np.ndarray) -> d.CategoricalState:
+    """The 200 most frequent values, as a profile has them."""
+    names, counts = np.unique(values, return_counts=True)
+    most = np.lexsort((names, -counts))[:200]
+    kept = {str(names[i]): float(counts[i]) for i in most}
+    return d.CategoricalState(kept, float(len(values) - sum(kept.values())))
+
+
+def test_values_that_are_not_listed_are_no_difference() -> None:
+    # A fifth of the rows on a Sunday, of which nearly all values are listed.
+    rng = np.random.default_rng(1)
+    weights = 1 / np.sqrt(np.arange(1, 901))
+    usual, again, few = (rng.choice(900, n, p=weights / weights.sum()) for n in (1300, 1300, 260))
+    for old, new, most in ((usual, again, 0.02), (again, few, 0.03), (few, usual, 0.03)):
+        assert d.categorical_distances(listed(old), listed(new))["l_inf"] < most
+    # A value that many rows have is as far as it is, whether it comes or goes.
+    filled = np.where(np.arange(1300) < 130, 9999, again)
+    for pair in ((usual, filled), (filled, usual)):
+        found = d.categorical_distances(*map(listed, pair))
+        assert found["l_inf"] == pytest.approx(0.1, abs=0.01)
+    # Many values in place of few are a difference, too.
+    found = d.categorical_distances(listed(usual % 5), listed(usual))
+    assert found["l_1"] > 1.5
+
+
 def test_empty_batches_are_unknown() -> None:
     empty, state = numeric_state([np.nan]), numeric_state([1.0, 2.0])
     assert all(np.isnan(v) for v in d.numeric_distances(empty, state).values())

@@ -41,8 +41,9 @@ from {{{{ source('shop', 'orders') }}}}
 METRICS = (
     *("min", "max", "mean", "median", "sum", "range"),
     *("row_count", "unique_ratio", "complete_ratio"),
-    *("p25", "p75", "nan_ratio", "infinite_ratio"),
+    *("p25", "p75", "nan_ratio", "infinite_ratio", "negative_ratio"),
 )
+SHARES = ("complete_ratio", "nan_ratio", "infinite_ratio", "negative_ratio")
 ISSUES = ("missing_0.5", "missing_1.0", "unit_x10_1.0", "volume_0.5", "volume_x2")
 NAN = math.nan
 
@@ -103,7 +104,9 @@ class Days:
 
     @staticmethod
     def _evidence(version: int) -> dict[str, Any]:
-        clean = dict(zip(METRICS, (0.1, 9, 5, 5, 5000, 8.9, 1000, 0.5, 1, 3, 7, 0, 0), strict=True))
+        clean = dict(
+            zip(METRICS, (0.1, 9, 5, 5, 5000, 8.9, 1000, 0.5, 1, 3, 7, 0, 0, 0), strict=True)
+        )
         rows = {
             "missing_0.5": clean | {"sum": 2500, "complete_ratio": 0.5},
             "missing_1.0": {m: NAN for m in METRICS} | {"row_count": 1000, "complete_ratio": 0},
@@ -157,7 +160,7 @@ def metrics_of(day: int, rows: float = 1000.0, empty: bool = False) -> dict[str,
     count = rows * (1 + 0.01 * draw.normal())
     if empty:
         rows = {"row_count": count, "count": 0.0}
-        return rows | dict.fromkeys(("complete_ratio", "nan_ratio", "infinite_ratio"), 0.0)
+        return rows | dict.fromkeys(SHARES, 0.0)
     low, high, mean = 0.1 + 0.01 * draw.random(), 9 - 0.1 * draw.random(), 5 + 0.05 * draw.normal()
     return {
         "min": low,
@@ -173,6 +176,7 @@ def metrics_of(day: int, rows: float = 1000.0, empty: bool = False) -> dict[str,
         "p75": mean + 2 + 0.02 * draw.normal(),
         "nan_ratio": 0.0,
         "infinite_ratio": 0.0,
+        "negative_ratio": 0.0,
         "count": count,
         "stddev": 2.5,
     }
