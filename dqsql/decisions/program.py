@@ -29,6 +29,7 @@ COUNTED = "beta_binomial"
 ROWS = "row_count"
 
 SHARE_TOLERANCE = 1e-9
+_NONE = 1e-6
 # A batch of fewer rows than this part of the least before says little but that they are few.
 _FEW = 0.05
 # Where there are batches of fewer rows than this part of the median, bounds are not learned from
@@ -393,7 +394,8 @@ def share_words(metric: str, observed: float, lower: float, upper: float) -> str
     """
     if metric == "complete_ratio":
         observed, lower, upper = 1.0 - observed, 1.0 - upper, 1.0 - lower
-    expected = range_words(lower, upper, _percent)
+    # A bound is where rounding ends.
+    expected = "none" if 0 < upper < _NONE else range_words(lower, upper, _percent)
     return f"{_percent(observed)} of values are {_COUNTED_WORDS[metric]}, expected {expected}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +18,7 @@ from dqsql.decisions.distances import CategoricalState
 from dqsql.decisions.drift import new_categories, pooled_categories
 from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector, told_of
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
-from dqsql.decisions.program import ROWS
+from dqsql.decisions.program import ROWS, UsualRows
 from dqsql.decisions.repeats import Repeat, repeated
 from dqsql.decisions.running_on import moved_on
 from dqsql.errors import AnnotationError, DecisionError
@@ -168,11 +169,20 @@ class NoveltyDetector:
     def past(self, unit: VectorUnit, batch: str) -> list[str]:
         """The accepted batches that are not excluded and were measured, oldest first.
 
-        Without those that it found far out unless that recurs.
+        Without those that it found far out unless that recurs, and those of far fewer rows than
+        usual, where the batch is not one: a quiet Sunday would widen what is usual on all days.
         """
         past, window = self._measured(unit, batch), unit.config.window
         past = self.context.history.usual(unit.monitor.id, past, window or len(past))
-        return past[-window:] if window else past
+        past = past[-window:] if window else past
+        key = self._rows_key
+        if key is None:
+            return past
+        rows = self.context.history.series(key, past)
+        few = UsualRows.of(rows).few
+        large = [b for b, number in zip(past, rows, strict=True) if not number < few]
+        own = self.context.history.value(key, batch)
+        return past if own < few or len(large) < unit.config.min_history else large
 
     def _measured(self, unit: VectorUnit, batch: str) -> list[str]:
         """The accepted batches that are not excluded and were measured, oldest first."""
@@ -198,13 +208,18 @@ class NoveltyDetector:
         row, times = feature_vector(features, new), wall_times((*steps, batch))
         return decide_novelty(features, matrix, row, unit.config, times, self._rows(batch))
 
+    @cached_property
+    def _rows_key(self) -> MetricKey | None:
+        """The number of rows, where the model measures it."""
+        for metric in self.context.plan.metrics:
+            if metric.name == ROWS and metric.scope is Scope.DELTA and metric.where is None:
+                return key_of(metric)
+        return None
+
     def _rows(self, batch: str) -> float | None:
         """The number of rows of a batch, where the model measures it."""
-        for metric in self.context.plan.metrics:
-            plain = metric.scope is Scope.DELTA and metric.where is None
-            if metric.name == ROWS and plain:
-                return finite(self.context.history.value(key_of(metric), batch))
-        return None
+        key = self._rows_key
+        return None if key is None else finite(self.context.history.value(key, batch))
 
     def repeat(self, unit: VectorUnit, batch: str) -> tuple[str, Repeat] | None:
         """The batch before that a batch is, delivered again, where that can be told.
