@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Part of a program's rate that goes to these bounds; half of it to nulls where there are others.
 BUDGET_SHARE = 0.25
-_NEGATIVE = "negative_ratio"
+_NEGATIVE, _NEGATIVE_SHARE = "negative_ratio", 0.2
 # A column that is fuller than ever is rarely a fault.
 _FULLNESS_SHARE = 0.2
 _LEAST_FOR_FULLNESS = 0.05
@@ -51,7 +51,7 @@ def clauses_of(history: ColumnHistory, fpr: float, min_history: int) -> list[Cla
         known = np.isfinite(values) & (rows > 0)
         if known.sum() < min_history:
             continue
-        rate = _rate(metric, len(metrics), fpr)
+        rate = _rate(metric, metrics, fpr)
         for side, part in _sides(metric, float(np.median(values[known]))):
             found += _clause(history, metric, known, rows[known], rate * part, side)
     return found
@@ -68,10 +68,15 @@ def _sides(metric: str, usual: float) -> tuple[tuple[float, float], ...]:
     return ((1.0, 1.0),)
 
 
-def _rate(metric: str, count: int, fpr: float) -> float:
-    if count == 1:
-        return fpr
-    return fpr / 2.0 if metric == "complete_ratio" else fpr / 2.0 / (count - 1)
+def _rate(metric: str, metrics: Sequence[str], fpr: float) -> float:
+    """A fifth goes to negative numbers, half of the rest to nulls where there are others."""
+    if metric == _NEGATIVE:
+        return _NEGATIVE_SHARE * fpr
+    rest = fpr * (1.0 - _NEGATIVE_SHARE) if _NEGATIVE in metrics else fpr
+    others = len(set(metrics) - {"complete_ratio", _NEGATIVE})
+    if metric == "complete_ratio":
+        return rest / 2.0 if others else rest
+    return rest / 2.0 / others if "complete_ratio" in metrics else rest / others
 
 
 def _clause(
