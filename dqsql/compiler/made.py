@@ -30,6 +30,7 @@ class Definitions:
     def of(cls, sql: str) -> Definitions:
         """Those of a model's SELECT, which each run asks for twice; each text with its names."""
         query = parse_statement(sql)
+        query = None if query is None else _written_alike(query)
         found: dict[str, dict[str, set[str]]] = {}
         for select in query.find_all(exp.Select) if query is not None else ():
             relations = _relations(select)
@@ -73,6 +74,22 @@ def _relations(select: exp.Select) -> dict[str, str]:
     return found
 
 
+def _written_alike(query: exp.Expr) -> exp.Expr:
+    """A copy with names in lower case, and not qualified where a SELECT reads one relation."""
+    query = query.copy()
+    for name in list(query.find_all(exp.Identifier)):
+        name.set("this", name.name.lower())
+        name.set("quoted", False)
+    for select in query.find_all(exp.Select):
+        first = select.args.get("from_")
+        if first is None or select.args.get("joins"):
+            continue
+        for column in select.find_all(exp.Column):
+            if column.table == first.this.alias_or_name:
+                column.set("table", None)
+    return query
+
+
 @lru_cache(maxsize=64)
 def rows_of(sql: str) -> str:
     """What decides which rows a SELECT has: all but its projections; "" of one that is not read.
@@ -83,7 +100,7 @@ def rows_of(sql: str) -> str:
     query = parse_statement(sql)
     if query is None:
         return ""
-    query = query.copy()
+    query = _written_alike(query)
     for node in list(query.walk()):
         compared = node.find_ancestor(exp.Where, exp.Having, exp.Qualify) is not None
         if isinstance(node, exp.Select) and not node.args.get("distinct") and not compared:
@@ -91,9 +108,6 @@ def rows_of(sql: str) -> str:
     for node in list(query.walk()):
         if isinstance(node, exp.Column):
             node.set("table", None)
-        elif isinstance(node, exp.Identifier):
-            node.set("this", node.name.lower())
-            node.set("quoted", False)
         elif isinstance(node, (exp.Table, exp.Subquery)):
             node.set("alias", None)
         elif isinstance(node, exp.Literal) and _MOMENT.fullmatch(node.name):

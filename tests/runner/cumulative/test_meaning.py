@@ -89,6 +89,18 @@ def test_comments_and_columns_that_nothing_reads_change_nothing(begun: Project) 
     assert values(found)["sum"] == 3 * 7.5
 
 
+def test_another_spelling_changes_nothing(begun: Project) -> None:
+    source = "{{ source('raw', 't') }}"
+    path = begun.root / "checks/m.sql"
+    head = "{{ config(batch_by='day') }}\n"
+    path.write_text(f"{head}select day, x + 1 as x, y from {source}\n{CHECKS}")
+    begun.run(full_refresh=True)
+    path.write_text(f"{head}select o.day, O.X  + 1 as x, o.y from {source} as o\n{CHECKS}")
+    found = third(begun)
+    assert found.notes == ()
+    assert values(found)["sum"] == 3 * 7.5 + 9
+
+
 def test_another_expression(begun: Project) -> None:
     write(begun, "day, x * 1000 as x, y")
     found = third(begun)
