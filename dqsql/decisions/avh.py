@@ -57,7 +57,7 @@ _FEWER = 0.2
 _SHIFTS = (1.0, -1.0, 2.0, -2.0, 4.0, -4.0)
 _EXCHANGED = (0.25, 0.5)
 # Of a column whose values differ far more than its batches do, by how many of their deviations.
-_LEVELS = frozenset({"mean", "median"})
+_LEVELS = ("mean", "median")
 _FAR = (12.0, -12.0, 25.0, -25.0)
 # By which part texts are longer that always had one length.
 _LONGER = (0.03, -0.03, 0.1, -0.1)
@@ -241,7 +241,7 @@ def _with_shifts(history: ColumnHistory) -> ColumnHistory:
     if "l_1" in known:
         found |= {f"exchanged_{share}": {"l_1": 2 * share, "l_inf": share} for share in _EXCHANGED}
     usual = history.values[history.rows]
-    for name in _LEVELS & known.keys():
+    for name in (n for n in _LEVELS if n in known):
         series = usual[:, history.metrics.index(name)]
         series = series[usable(series)]
         spread = float(series.std()) if series.size else 0.0

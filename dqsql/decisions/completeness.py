@@ -117,13 +117,14 @@ def refit(clause: Clause, values: FloatArray, rows: FloatArray) -> Clause | None
     """
     shares = 1.0 - values if np.isinf(clause.upper) else values
     # Where 97 % are not negative always, all of them are too many.
-    largest = (1.0,) if clause.metric == _NEGATIVE and np.isinf(clause.upper) else ()
-    model = learn(np.rint(shares * rows), rows, clause.fpr, *largest)
+    of_sign = clause.metric == _NEGATIVE and bool(np.isinf(clause.upper))
+    limit = {"largest": 1.0} if of_sign else {}
+    model = learn(np.rint(shares * rows), rows, clause.fpr, **limit)
     if model is None:
         return None
     known = replace(clause, shape=(model.alpha, model.beta), history_size=int(values.size))
     lower, upper = bounds_for(known, float(np.median(rows)))
-    if lower <= 0 and np.isinf(upper):
+    if of_sign and lower <= 0:
         # None of them may be chance.
         return None
     return replace(
