@@ -231,8 +231,9 @@ def _with_shifts(history: ColumnHistory) -> ColumnHistory:
     """
     newest = history.values[changed_row(history)]
     known = dict(zip(history.metrics, newest, strict=True))
-    # As a normal distribution has it.
-    size = (known.get("p75", np.nan) - known.get("p25", np.nan)) / _QUARTILES_APART
+    # As a normal distribution has it; between infinities there is no distance.
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = (known.get("p75", np.nan) - known.get("p25", np.nan)) / _QUARTILES_APART
     found: dict[str, dict[str, float]] = {}
     if 0 < size < np.inf:
         for by in _SHIFTS:

@@ -314,7 +314,7 @@ def _with_unlisted(state: CategoricalState, against: CategoricalState) -> Catego
     Each has at most as many rows as the rarest that is listed, and no larger a share than there. A
     Sunday of which all values are listed is like a weekday of which only the most frequent are.
     """
-    if not state.counts or not state.other or not against.counts:
+    if not state.counts or not state.other or not against.size:
         return state
     most, scale = min(state.counts.values()), state.size / against.size
     found = {v: min(c * scale, most) for v, c in against.counts.items() if v not in state.counts}

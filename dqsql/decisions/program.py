@@ -211,7 +211,8 @@ def of_usual_rows(metric: str, values: FloatArray, rows: FloatArray) -> FloatArr
     """Return a metric's history with NaN for batches of so few rows that it says little there.
 
     A Sunday of ten rows among days of a thousand would widen the bounds of all days. What the
-    number of rows moves by itself is left as it is. A distance says little after such a batch, too.
+    number of rows moves by itself is left as it is, and so is what too few others have. A distance
+    says little after such a batch, too.
 
     Args:
         metric: name of the metric.
@@ -226,7 +227,8 @@ def of_usual_rows(metric: str, values: FloatArray, rows: FloatArray) -> FloatArr
         after = known[1:][small[known[:-1]]]
         small = small.copy()
         small[after] = True
-    return np.where(small, np.nan, values)
+    found = np.where(small, np.nan, values)
+    return found if np.isfinite(found).sum() >= _FEWEST_USUAL else values
 
 
 def limits_by_rows(

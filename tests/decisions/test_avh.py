@@ -214,6 +214,9 @@ def test_what_few_rows_say_is_not_learned() -> None:
     left_out = np.isnan(of_usual_rows("l_1", values, rows))
     assert np.flatnonzero(left_out).tolist() == [3, 4, 7, 8, 9]
     assert of_usual_rows("sum", values, rows) is values
+    # Nor where too few others have a value.
+    some = np.where(np.arange(14) < 10, values, np.nan)
+    assert of_usual_rows("mean", some, rows) is some
     usual = UsualRows.of(rows)
     assert (usual.least, usual.few, usual.last) == (100, 100, 100)
     # Where all are alike, or too few are left, nothing is left out.

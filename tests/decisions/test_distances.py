@@ -124,6 +124,12 @@ def test_values_that_are_not_listed_are_no_difference() -> None:
     assert found["l_1"] > 1.5
 
 
+def test_values_that_no_row_has_are_no_values() -> None:
+    none, some = d.CategoricalState({"a": 0.0}), d.CategoricalState({"b": 3.0}, 2.0)
+    assert all(np.isnan(v) for v in d.categorical_distances(some, none).values())
+    assert all(np.isnan(v) for v in d.categorical_distances(none, some).values())
+
+
 def test_empty_batches_are_unknown() -> None:
     empty, state = numeric_state([np.nan]), numeric_state([1.0, 2.0])
     assert all(np.isnan(v) for v in d.numeric_distances(empty, state).values())
