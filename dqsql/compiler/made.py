@@ -9,10 +9,18 @@ from functools import lru_cache
 
 from sqlglot import exp
 
+from dqsql.compiler.trees import function_name
 from dqsql.dialect import parse_statement
 from dqsql.model.project import CheckModel
 
-_MOMENT = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
+# Functions of which each value is a row.
+_GENERATORS = frozenset(
+    f"{name}{outer}"
+    for name in ("explode", "posexplode", "inline", "stack", "json_tuple")
+    for outer in ("", "_outer")
+)
+# A day or a month, as text or number, or seconds since 1970.
+_DAY = re.compile(r"(19|20)\d\d[-/.]?[01]\d([-/.]?[0-3]\d)?|\b1\d{9}(\d{3})?\b")
 
 
 @dataclass
@@ -92,27 +100,44 @@ def _written_alike(query: exp.Expr) -> exp.Expr:
 
 @lru_cache(maxsize=64)
 def rows_of(sql: str) -> str:
-    """What decides which rows a SELECT has: all but its projections; "" of one that is not read.
+    """What decides which rows a SELECT has, mostly all but its projections; "" if it is not read.
 
-    Names that it gives to relations make no difference, and neither do days in it: they may be
-    those of the run.
+    Aliases of relations make no difference, and neither do days in it: they may be those of the
+    run.
     """
     query = parse_statement(sql)
     if query is None:
         return ""
     query = _written_alike(query)
-    for node in list(query.walk()):
-        compared = node.find_ancestor(exp.Where, exp.Having, exp.Qualify) is not None
-        if isinstance(node, exp.Select) and not node.args.get("distinct") and not compared:
-            node.set("expressions", [exp.Star()])
+    for select in list(query.find_all(exp.Select)):
+        if not _projects_rows(select):
+            select.set("expressions", [exp.Star()])
     for node in list(query.walk()):
         if isinstance(node, exp.Column):
             node.set("table", None)
         elif isinstance(node, (exp.Table, exp.Subquery)):
             node.set("alias", None)
-        elif isinstance(node, exp.Literal) and _MOMENT.fullmatch(node.name):
-            node.set("this", "")
-    return query.sql(dialect="spark", comments=False)
+    return _without_days(query.sql(dialect="spark", comments=False))
+
+
+def _projects_rows(select: exp.Select) -> bool:
+    """Whether the projections of a SELECT decide which rows there are."""
+    group, parent = select.args.get("group"), select.parent
+    by_place = group is not None and (
+        group.args.get("all") or any(isinstance(e, exp.Literal) for e in group.expressions)
+    )
+    return bool(
+        select.args.get("distinct")
+        or by_place
+        or (isinstance(parent, exp.SetOperation) and parent.args.get("distinct"))
+        or any(function_name(f) in _GENERATORS for f in select.find_all(exp.Func))
+        # What is compared with the values of a subquery.
+        or select.find_ancestor(exp.Where, exp.Having, exp.Qualify)
+    )
+
+
+def _without_days(text: str) -> str:
+    return _DAY.sub("", text)
 
 
 def upstream_of(
@@ -136,7 +161,7 @@ def upstream_of(
         read = todo.pop(0)
         if read.name not in found:
             more, texts = Definitions.of(read.sql).reached(names)
-            found[read.name] = [rows_of(read.sql), *sorted(texts)]
+            found[read.name] = [rows_of(read.sql), *sorted(map(_without_days, texts))]
             names |= more
             todo += [by_id[uid] for uid in read.depends_on if uid in by_id]
     return found

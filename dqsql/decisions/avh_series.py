@@ -317,7 +317,8 @@ def is_constant(values: FloatArray) -> bool:
     """Return whether there are values, and all are equal up to rounding."""
     if not values.size:
         return False
-    return bool(np.ptp(values) <= fpr_bounds.EQUALITY_TOLERANCE * np.abs(values).max())
+    with np.errstate(over="ignore"):
+        return bool(np.ptp(values) <= fpr_bounds.EQUALITY_TOLERANCE * np.abs(values).max())
 
 
 def _widths(ranges: npt.ArrayLike) -> tuple[float, float]:

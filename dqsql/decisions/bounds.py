@@ -214,9 +214,8 @@ def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tup
     if metric in metric_traits.DAY_METRICS:
         band = _DAY_BAND if (values == np.rint(values)).all() else 0.0
         return band, band
-    if metric not in _STEPS_INWARD or difference or np.ptp(values) > 0 or values[0] % 1 != 0:
-        return 0.0, 0.0
-    return _STEPS_INWARD[metric]
+    whole = metric in _STEPS_INWARD and not difference and values[0] % 1 == 0
+    return _STEPS_INWARD[metric] if whole and (values == values[0]).all() else (0.0, 0.0)
 
 
 def spread_floor(
