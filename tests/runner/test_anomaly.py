@@ -118,7 +118,7 @@ select day, a, b, c, d from {{ source('raw', 't') }}
     again = explain(
         row["check_id"], batch="2024-01-14", project_dir=project.root, spark=project.spark
     )
-    assert again.same
+    assert again.same, [c for c in again.compared if not c.same]
     assert "metrics equal to those of 2024-01-05" in [c.name for c in again.compared]
 
 

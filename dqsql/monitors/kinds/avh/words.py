@@ -61,7 +61,8 @@ def message(
             f"{column} keeps {kept} of {len(program.clauses)} learned bounds;"
             " the others' metrics have no value, as in accepted batches before"
         )
-    broken = _each_share_once(broken)
+    # Shares of rows come first: other bounds often follow from them, as an infinite mean does.
+    broken = sorted(_each_share_once(broken), key=lambda c: c.clause.method != COUNTED)
     shown = broken[:_SHOWN_CLAUSES]
     if shifts:
         distance = [c for c in shown if c.clause.metric in DISTANCE_METRICS]

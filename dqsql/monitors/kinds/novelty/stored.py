@@ -147,7 +147,10 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
         compared += (Compared(f"distance of {label}", one["score"], again.get("score")),)
     if (repeats := stored.details.get("repeats")) is not None:
         label = f"metrics equal to those of {repeats['batch']}"
-        equal = [history.value(k, repeats["batch"]) == new[f] for f, k in undated(keys).items()]
+        # The plan as stored has metrics of all types.
+        measured = {f: k for f, k in keys.items() if history.measured(k, stored.batch)}
+        before = {f: history.value(k, repeats["batch"]) for f, k in undated(measured).items()}
+        equal = [value == new[f] for f, value in before.items()]
         compared += (Compared(label, repeats["metrics"], sum(equal)),)
     return Recomputed(compared)
 
