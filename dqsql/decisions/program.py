@@ -34,7 +34,7 @@ _NONE = 1e-6
 _FEW = 0.05
 # Where there are batches of fewer rows than this part of the median, bounds are not learned from
 # them, if so many others are left.
-_SMALL, _FEWEST_USUAL = 0.3, 8
+_SMALL, _FEWEST_USUAL = 0.1, 8
 # Metrics that say how many rows there are, or whose bounds count them.
 BY_ROWS = PROPORTIONAL_METRICS | ROW_DRIVEN_METRICS | frozenset(COUNTED_SHARES)
 # Fewer rows alone raise the first, and lower the others.
@@ -251,6 +251,9 @@ def limits_by_rows(
     if clause.metric in DISTANCE_METRICS:
         rows = np.fmin(rows, usual.last)
     few = rows < usual.few
+    if usual.few == usual.least:
+        # Days of few rows may differ from others, and bounds were not learned from them.
+        return np.where(few, -np.inf, lower), np.where(few, np.inf, upper)
     fewer = np.where(few, usual.least / np.maximum(rows, 1.0), 1.0)
     if clause.metric in _RAISED:
         return lower, np.where(few, np.inf, upper)

@@ -207,7 +207,7 @@ def test_days_of_few_rows_widen_no_bound_of_others() -> None:
 
 
 def test_what_few_rows_say_is_not_learned() -> None:
-    rows = np.array([100.0, 100, np.nan, 9, 100, 100, 100, 9, 9, 100, 100, 100, 100, 100])
+    rows = np.array([100.0, 100, np.nan, 4, 100, 100, 100, 4, 4, 100, 100, 100, 100, 100])
     values = np.arange(14.0)
     assert np.flatnonzero(np.isnan(of_usual_rows("mean", values, rows))).tolist() == [3, 7, 8]
     # A distance is to the batch before.
@@ -220,7 +220,7 @@ def test_what_few_rows_say_is_not_learned() -> None:
     usual = UsualRows.of(rows)
     assert (usual.least, usual.few, usual.last) == (100, 100, 100)
     # Where all are alike, or too few are left, nothing is left out.
-    assert not np.isnan(of_usual_rows("mean", values, np.append(rows[:10], [9] * 4))).any()
+    assert not np.isnan(of_usual_rows("mean", values, np.append(rows[:10], [4] * 4))).any()
     assert UsualRows.of(np.full(9, 50.0)) == (50, 2.5, 50)
     assert UsualRows.of([]).least == 0
 
