@@ -194,6 +194,11 @@ class UsualRows(NamedTuple):
     few: float = 0.0
     last: float = float("nan")
 
+    @property
+    def some_left_out(self) -> bool:
+        """Whether bounds are not learned from batches of few rows."""
+        return self.few == self.least > 0
+
     @classmethod
     def of(cls, rows: npt.ArrayLike) -> UsualRows:
         """Those of the batches before, oldest first; NaN for one that is left out."""
@@ -251,7 +256,7 @@ def limits_by_rows(
     if clause.metric in DISTANCE_METRICS:
         rows = np.fmin(rows, usual.last)
     few = rows < usual.few
-    if usual.few == usual.least:
+    if usual.some_left_out:
         # Days of few rows may differ from others, and bounds were not learned from them.
         return np.where(few, -np.inf, lower), np.where(few, np.inf, upper)
     fewer = np.where(few, usual.least / np.maximum(rows, 1.0), 1.0)

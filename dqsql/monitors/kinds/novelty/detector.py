@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -24,7 +24,7 @@ from dqsql.decisions.running_on import moved_on
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.batches import wall_time_of
 from dqsql.model.metric_traits import DAY_METRICS
-from dqsql.model.plan import Monitor
+from dqsql.model.plan import Metric, Monitor
 from dqsql.model.project import Scope
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import Reader, as_given, as_rate, as_text, one_of
@@ -211,10 +211,13 @@ class NoveltyDetector:
     @cached_property
     def _rows_key(self) -> MetricKey | None:
         """The number of rows, where the model measures it."""
+        return next((key_of(m) for m in self._plain_metrics() if m.name == ROWS), None)
+
+    def _plain_metrics(self) -> Iterator[Metric]:
+        """The metrics of single batches with all their rows."""
         for metric in self.context.plan.metrics:
-            if metric.name == ROWS and metric.scope is Scope.DELTA and metric.where is None:
-                return key_of(metric)
-        return None
+            if metric.scope is Scope.DELTA and metric.where is None:
+                yield metric
 
     def _rows(self, batch: str) -> float | None:
         """The number of rows of a batch, where the model measures it."""
@@ -287,9 +290,8 @@ class NoveltyDetector:
         plan, history = self.context.plan, self.context.history
         told = {c.feature.column for c in told_of(decision.contributions)}
         words = []
-        for metric in plan.metrics:
-            plain = metric.scope is Scope.DELTA and metric.where is None
-            if metric.name != "value_profile" or metric.column not in told or not plain:
+        for metric in self._plain_metrics():
+            if metric.name != "value_profile" or metric.column not in told:
                 continue
             if hides_values(plan.model, metric.column, unit.monitor.settings):
                 continue
@@ -341,8 +343,8 @@ class NoveltyDetector:
     def _date_labels(self, unit: VectorUnit, batch: str, past: Sequence[str]) -> list[str]:
         """The columns that say the date of their batch."""
         by_column: dict[str, dict[str, MetricKey]] = {}
-        for metric in self.context.plan.metrics:
-            if metric.column is not None and metric.scope is Scope.DELTA and metric.where is None:
+        for metric in self._plain_metrics():
+            if metric.column is not None:
                 by_column.setdefault(metric.column, {})[metric.name] = key_of(metric)
         mine = {f.column for f in unit.keys}
         history = self.context.history
