@@ -133,6 +133,7 @@ def slug(text: str) -> str:
     words = {">=": "ge", "<=": "le", "<>": "ne", "!=": "ne", ">": "gt", "<": "lt", "=": "eq"}
     for symbol, word in words.items():
         text = text.replace(symbol, f" {word} ")
+    text = re.sub(r"(?<![\w)])-(?=[\d.])", " minus ", text)
     short = re.sub(r"\W+", _between_words, text).strip("_").lower()
     return short[:80] or "check"
 

@@ -98,17 +98,22 @@ def _written_alike(query: exp.Expr) -> exp.Expr:
     return query
 
 
-@lru_cache(maxsize=64)
 def rows_of(sql: str) -> str:
     """What decides which rows a SELECT has, mostly all but its projections; "" if it is not read.
 
-    Aliases of relations make no difference, and neither do days in it: they may be those of the
-    run.
+    Names of CTEs and aliases make no difference, and neither do days: they may be those of the run.
     """
+    return _rows(sql)[0]
+
+
+@lru_cache(maxsize=64)
+def _rows(sql: str) -> tuple[str, frozenset[str]]:
+    """What decides which rows a SELECT has, and the columns that are read for it."""
     query = parse_statement(sql)
     if query is None:
-        return ""
+        return "", frozenset()
     query = _written_alike(query)
+    ctes = {cte.alias: f"cte {i}" for i, cte in enumerate(query.find_all(exp.CTE))}
     for select in list(query.find_all(exp.Select)):
         if not _projects_rows(select):
             select.set("expressions", [exp.Star()])
@@ -117,7 +122,12 @@ def rows_of(sql: str) -> str:
             node.set("table", None)
         elif isinstance(node, (exp.Table, exp.Subquery)):
             node.set("alias", None)
-    return _without_days(query.sql(dialect="spark", comments=False))
+        if isinstance(node, exp.Table) and not node.db and node.name in ctes:
+            node.set("this", exp.to_identifier(ctes[node.name]))
+        elif isinstance(node, exp.CTE):
+            node.args["alias"].set("this", exp.to_identifier(ctes[node.alias]))
+    names = frozenset(c.name for c in query.find_all(exp.Column))
+    return _without_days(query.sql(dialect="spark", comments=False)), names
 
 
 def _projects_rows(select: exp.Select) -> bool:
@@ -154,14 +164,18 @@ def upstream_of(
         Texts by the models' names.
     """
     by_id = {m.unique_id: m for m in models}
-    names = Definitions.of(model.sql).reached(columns)[0]
+    names, known = {*columns, *_rows(model.sql)[1]}, 0
+    names = Definitions.of(model.sql).reached(names)[0]
     found: dict[str, list[str]] = {}
-    todo = [by_id[uid] for uid in model.depends_on if uid in by_id]
-    while todo:
-        read = todo.pop(0)
-        if read.name not in found:
-            more, texts = Definitions.of(read.sql).reached(names)
-            found[read.name] = [rows_of(read.sql), *sorted(map(_without_days, texts))]
-            names |= more
-            todo += [by_id[uid] for uid in read.depends_on if uid in by_id]
+    while len(names) > known:  # as often as a model that was seen already is asked for more
+        known, found = len(names), {}
+        todo = [by_id[uid] for uid in model.depends_on if uid in by_id]
+        while todo:
+            read = todo.pop(0)
+            if read.name not in found:
+                rows, deciding = _rows(read.sql)
+                more, texts = Definitions.of(read.sql).reached(names | deciding)
+                found[read.name] = [rows, *sorted(map(_without_days, texts))]
+                names |= more
+                todo += [by_id[uid] for uid in read.depends_on if uid in by_id]
     return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dqsql.compiler.made import Definitions, rows_of
+from dqsql.compiler.made import Definitions, rows_of, upstream_of
+from dqsql.model.project import CheckModel, ModelConfig
 
 SAME = (
     ("select a from t", "SELECT b, c FROM T as x -- all"),
@@ -16,6 +17,10 @@ SAME = (
     (
         "with c as (select a from t) select a from c",
         "with c as (select a, b from t) select b from c",
+    ),
+    (
+        "with c as (select a from t) select a from c",
+        "with Base as (select a from t) select a from base",
     ),
     ("select a from t union all select a from u", "select b from t union all select b from u"),
     ("select a, count(*) from t group by a", "select a, sum(b) from t group by a"),
@@ -34,6 +39,11 @@ OTHER = (
         "select a from t where k in (select j from u)",
     ),
     ("select a from t join u on t.k = u.k", "select a from t left join u on t.k = u.k"),
+    ("with c as (select a from t) select a from c", "with c as (select a from u) select a from c"),
+    (
+        "with c as (select a from t), d as (select a from u) select a from c",
+        "with c as (select a from t), d as (select a from u) select a from d",
+    ),
     ("select a from t limit 10", "select a from t"),
 )
 
@@ -60,3 +70,25 @@ def test_another_spelling_is_the_same_expression() -> None:
     joined = "select {}.a + 1 as x from t join u on t.k = u.k"
     sides = [Definitions.of(joined.format(side)).behind("x") for side in "tu"]
     assert sides[0] != sides[1]
+
+
+def model(name: str, sql: str, *upstream: str) -> CheckModel:
+    depends_on = tuple(f"model.{other}" for other in upstream)
+    return CheckModel(name, f"{name}.sql", sql, sql, ModelConfig(), (), (), (), depends_on)
+
+
+def test_models_upstream_are_followed_along_all_ways() -> None:
+    top = model("top", "select a.x, b.y from left a join right b on a.k = b.k", "left", "right")
+    left = model("left", "select x, k from base", "base")
+    right = model("right", "select k, z + 1 as y from base where flag", "base")
+    ways = {}
+    for made in (
+        "1 as x, v as z, f as flag",
+        "1 as x, w as z, f as flag",
+        "1 as x, v as z, g as flag",
+    ):
+        models = [top, left, right, model("base", f"select k, {made} from raw")]
+        ways[made] = upstream_of(top, models, ["y"])
+        assert set(ways[made]) == {"left", "right", "base"}
+    one, *others = ways.values()
+    assert [{n for n in one if one[n] != other[n]} for other in others] == [{"base"}, {"base"}]
