@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import takewhile
 
 from sqlglot import exp
@@ -135,7 +138,27 @@ def slug(text: str) -> str:
         text = text.replace(symbol, f" {word} ")
     text = re.sub(r"(?<![\w)])-(?=[\d.])", " minus ", text)
     short = re.sub(r"\W+", _between_words, text).strip("_").lower()
-    return short[:80] or "check"
+    # Of long texts that begin alike each has its own.
+    return (short if len(short) <= 80 else f"{short[:71]}_{_fingerprint(text)}") or "check"
+
+
+@lru_cache(maxsize=16)
+def short_names(columns: tuple[str, ...]) -> dict[str, str]:
+    """The slugs of columns by their names in lower case, no two alike.
+
+    >>> list(short_names(("Order Id", "x y", "x.y", "x_y")).values())
+    ['order_id', 'x_y_887fcea6', 'x_y_b24ca9b7', 'x_y']
+    """
+    short = {name: slug(name) for name in dict.fromkeys(c.lower() for c in columns)}
+    counted = Counter(short.values())
+    return {
+        name: text if counted[text] == 1 or text == name else f"{text}_{_fingerprint(name)}"
+        for name, text in short.items()
+    }
+
+
+def _fingerprint(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _between_words(found: re.Match[str]) -> str:

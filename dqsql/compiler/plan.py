@@ -14,7 +14,7 @@ from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.comparisons import bounds_of
 from dqsql.compiler.cumulative import require_mergeable
-from dqsql.compiler.keys import batch_columns, slug
+from dqsql.compiler.keys import batch_columns, short_names, slug
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.monitors import configured_annotations, watched_metrics, with_declared_cadence
 from dqsql.compiler.predicates import MetricUse, Predicate
@@ -161,8 +161,9 @@ class _ModelCompiler:
                 return
             _refuse_monitor_settings(annotation)
             limits = thresholds.limits_of(annotation, self._severity(annotation), self._predicate)
-            if limits is None:
-                limits = thresholds.CheckLimits(thresholds.Limit(self._predicate(annotation), ""))
+            limits = limits or thresholds.CheckLimits(
+                thresholds.Limit(self._predicate(annotation), "")
+            )
             self.checks.append(self._check(annotation, limits))
         except DqsqlError as error:
             self.rejected.append(error if error.span else _at(error, annotation.span))
@@ -342,7 +343,8 @@ class _ModelCompiler:
         return annotation.settings.severity or self.model.config.severity or self.project.severity
 
     def _free_id(self, about: str | None, name: str) -> str:
-        parts = [self.model.name, slug(about) if about else None, slug(name)]
+        short = short_names(self._columns or self.model.annotated)
+        parts = [self.model.name, about and short.get(about.lower(), slug(about)), slug(name)]
         base = ".".join(p for p in parts if p)
         unique, number = base, 2
         while unique in self._ids:

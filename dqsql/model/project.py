@@ -204,6 +204,11 @@ class CheckModel:
         return names if names and len(names) == len(self.projections) else None
 
     @property
+    def annotated(self) -> tuple[str, ...]:
+        """The columns that annotations stand beside."""
+        return tuple(dict.fromkeys(a.column for a in self.annotations if a.column))
+
+    @property
     def unique_id(self) -> str:
         """`model.<name>`."""
         return f"model.{self.name}"

@@ -389,7 +389,7 @@ _HISTORY = 8
 
 
 def held_back_note(
-    model: str, statuses: Iterable[BatchStatus], results: Iterable[Result]
+    model: str, store: Store, ledger: Mapping[str, BatchRecord], results: Iterable[Result]
 ) -> tuple[str, ...]:
     """A note when at least half of a model's batches wait for a review, else nothing.
 
@@ -397,22 +397,33 @@ def held_back_note(
 
     Args:
         model: name of the model.
-        statuses: of all its batches, those of the run included.
-        results: the verdicts of the run, of which the most frequent failure is named.
+        store: the tables, which have the verdicts of earlier runs.
+        ledger: all its batches, those of the run included.
+        results: the verdicts of the run.
+
+    Raises:
+        StorageError: the tables cannot be read.
     """
-    counted = Counter(statuses)
-    flagged, every = counted[BatchStatus.FLAGGED], counted.total()
-    if every < _HISTORY or 2 * flagged < every:
+    flagged = [b for b, record in ledger.items() if record.status is BatchStatus.FLAGGED]
+    if len(ledger) < _HISTORY or 2 * len(flagged) < len(ledger):
         return ()
-    failed = [r for r in results if r.status is Status.FAIL]
+    decided = list(results)
+    earlier = set(flagged).difference(r.batch for r in decided)
+    columns = ("check_id", "segment", "status")
+    failed = [(r.check_id, r.segment) for r in decided if r.status is Status.FAIL]
+    failed += [
+        (row["check_id"], row["segment"])
+        for row in stored_rows(store, RESULTS, model, earlier, columns)
+        if row["status"] == Status.FAIL.value
+    ]
     named, setting = "", "{severity: warn}"
     if failed:
-        often = Counter(r.check_id for r in failed).most_common(1)[0][0]
+        often = Counter(check for check, _ in failed).most_common(1)[0][0]
         named = f", mostly of {often}"
-        if all(r.segment is not None for r in failed if r.check_id == often):
+        if all(segment is not None for check, segment in failed if check == often):
             named, setting = f"{named} on segments", "{segments: false}"
     return (
-        f"monitors do not learn from {flagged:,} of {plural(every, 'batch')}, because they have"
-        f" findings of severity error{named}: correct that check or give it {setting}, and run"
-        f" with --full-refresh; or see `dqsql review list --select {shlex.quote(model)}`",
+        f"monitors do not learn from {len(flagged):,} of {plural(len(ledger), 'batch')}, because"
+        f" they have findings of severity error{named}: correct that check or give it {setting},"
+        f" and run with --full-refresh; or see `dqsql review list --select {shlex.quote(model)}`",
     )

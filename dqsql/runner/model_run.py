@@ -260,8 +260,7 @@ class ModelRun:
             notes += outdated_note(tested.before, sound, tested.batches, measured_now)
         notes += miscounted_note(model.name, self.store, self.ledger, results)
         if self.plan.monitors:
-            statuses = [r.status for r in self.ledger.values()]
-            notes += held_back_note(model.name, statuses, results)
+            notes += held_back_note(model.name, self.store, self.ledger, results)
         return notes
 
     def _learn_before_scan(self, batches: Sequence[str], batch_type: str) -> None:

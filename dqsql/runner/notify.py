@@ -18,7 +18,7 @@ from dqsql.engine.ledger import CompletedRuns
 from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Project
-from dqsql.model.results import BatchFinding
+from dqsql.model.results import STATUS_ORDER, BatchFinding, Status
 from dqsql.model.routes import SETTING, Route, read_routes
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS, RESULTS
 from dqsql.monitors.grouping import grouped
@@ -122,8 +122,9 @@ def tell(
         # Of what is only over no cause is told.
         if fresh[name] == "opened" or owed[name]:
             causes[name] = _place_in(groups(*_batch_of(row)), row)
-    # What explains the others of its batch comes first.
-    order = {batch: n for n, batch in enumerate(dict.fromkeys(map(_batch_of, due)))}
+    # What failed comes first, what is over last; of a batch, what explains the others.
+    urgent = sorted(due, key=lambda r: (fresh[r["finding_id"]] == "resolved", _rank(r)))
+    order = {batch: n for n, batch in enumerate(dict.fromkeys(map(_batch_of, urgent)))}
     due.sort(key=lambda r: (order[_batch_of(r)], causes[r["finding_id"]][0]))
     url = project.settings.get(REPORT_URL)
 
@@ -190,6 +191,10 @@ def _place_in(groups: Sequence[BatchFinding], row: Mapping[str, Any]) -> tuple[i
                 return number, ""
             return number, check_label(cause.check_name, cause.column)
     return 0, ""
+
+
+def _rank(row: Mapping[str, Any]) -> int:
+    return STATUS_ORDER.index(Status(row["status"]))
 
 
 def _batch_of(row: Mapping[str, Any]) -> tuple[str, str]:

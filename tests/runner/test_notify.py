@@ -225,3 +225,20 @@ def test_what_explains_the_others_of_a_batch_comes_first(
         ("mean > 5 on x", "not_null on x"),
     ]
     assert sent["title"].endswith("1 new finding and 1 that follows")
+
+
+def test_failures_come_before_warnings(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = routed(
+        new_project(MODEL.replace("@not_null", "@not_null {severity: warn}"), data("1")),
+        "on_finding: [{webhook: HOOK}]",
+    )
+    project.write({"checks/z.sql": MODEL})
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        project.run()
+        project.data(data("1", "null"))
+        project.run()
+    (sent,) = server.taken
+    assert [(f["model"], f["status"]) for f in sent["findings"]] == [("z", "fail"), ("m", "warn")]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
@@ -18,6 +20,7 @@ from dqsql.monitors import recompute
 from dqsql.monitors.context import (
     MonitorByMonitor,
     failed_status,
+    finite,
     learning,
     result_of,
     with_details,
@@ -28,7 +31,9 @@ from dqsql.monitors.settings import read_settings
 
 _NAME = "stays_unique"
 _SETTINGS = {"min_history": at_least(2), "window": at_least(2)}
-_WINDOW = 30
+# So many repeats would have been in batches that had none, if they still came: none has 5%.
+_EXPECTED = 3.0
+_WINDOW, _MIN_HISTORY, _ROWS = 30, 7, "row_count"
 
 
 class UniqueDetector(MonitorByMonitor):
@@ -45,39 +50,76 @@ class UniqueDetector(MonitorByMonitor):
         window = given.get("window", _WINDOW)
         accepted = self.context.usual(monitor, batch, window)
         known = [b for b in accepted if history.value(key_of(metric), b) >= 0]
-        need = given.get("min_history", min(7, window))
+        need = given.get("min_history", min(_MIN_HISTORY, window))
         if len(known) < need:
             return learning(monitor, batch, len(known), need, len(accepted) - len(known))
+        counted = self.context.metric(monitor, _ROWS)
+        rows_key = None if counted is None else key_of(counted)
         now, was_key = _seen(history, key_of(metric), batch, known)
+        which = f"all of {len(known):,} batches before"
         if not was_key:
             # What has recurred is the new normal until it is over.
-            recent = _unique_of_late(history, key_of(metric), history.before(batch, window))
+            recent = _unique_of_late(
+                history, key_of(metric), rows_key, history.before(batch, window)
+            )
             if len(recent) >= need:
                 was_key, known = True, recent
-        broken = was_key and now > 0
+                which = f"the {len(known):,} batches before"
+        most = _by_chance(history, rows_key, batch, known, need)
+        broken = was_key and now > most
         rows = plural(int(now), "row repeats", "rows repeat") if broken else ""
-        message = (
-            f"{rows} a value of {monitor.column}, which was unique in all of"
-            f" {len(known):,} batches before"
-        )
+        message = f"{rows} a value of {monitor.column}, which was unique in {which}"
         status = failed_status(monitor.severity) if broken else Status.PASS
         found = result_of(monitor, batch, status, message if broken else "")
         found = with_details(
-            found, **recompute.rests_on(history, known), series=recompute.shown_key(key_of(metric))
+            found,
+            **recompute.rests_on(history, known),
+            series=recompute.shown_key(key_of(metric)),
+            rows=None if rows_key is None else recompute.shown_key(rows_key),
+            min_history=need,
         )
-        return replace(found, observed=_known(now), upper=0.0 if was_key else None)
+        return replace(found, observed=_known(now), upper=finite(most) if was_key else None)
 
 
-def _unique_of_late(history: History, key: MetricKey, past: Sequence[str]) -> list[str]:
+def _by_chance(
+    history: History, rows: MetricKey | None, batch: str, past: Sequence[str], need: int
+) -> float:
+    """How many rows of a batch may repeat a value by chance, if the column is no key.
+
+    Of n values drawn at random, n (n - 1) / 2 pairs may be equal. If k pairs are, all of them in
+    this batch and none in those before, the probability of that is the share of the pairs that this
+    batch has, to the power of k. It is held to be chance if it is more than 1 / `need`: one repeat
+    after `need` batches of equal size is not.
+    """
+    pairs = _pairs(history, rows, [*past, batch])
+    share = pairs[-1] / pairs.sum()
+    return math.inf if share == 1 else math.ceil(math.log(need) / -math.log(share)) - 1.0
+
+
+def _pairs(history: History, rows: MetricKey | None, batches: Sequence[str]) -> FloatArray:
+    """How many pairs of rows each batch has; 1 where rows were not counted: all are alike then."""
+    counts = np.full(len(batches), 2.0) if rows is None else history.series(rows, batches)
+    pairs = counts * (counts - 1) / 2
+    return pairs if np.isfinite(pairs).all() and pairs.any() else np.ones(len(batches))
+
+
+def _unique_of_late(
+    history: History, key: MetricKey, rows: MetricKey | None, past: Sequence[str]
+) -> list[str]:
     """The newest batches without a repeated value; none where as many came between repeats before.
 
-    A column that has repeats now and then is no key after a few batches without.
+    A column that has repeats now and then is no key after a few batches without, or a few rows.
     """
     known = [b for b in past if history.value(key, b) >= 0]
-    odd = np.flatnonzero(history.series(key, known) != 0)
-    between = np.diff(odd).max(initial=0)
-    newest = known[int(odd[-1]) + 1 :] if odd.size else known
-    return newest if len(newest) > 2 * between else []
+    repeats = history.series(key, known)
+    odd = np.flatnonzero(repeats != 0)
+    if not odd.size:
+        return known
+    since = int(odd[-1]) + 1
+    pairs = _pairs(history, rows, known)
+    expected = repeats[:since].sum() / pairs[:since].sum() * pairs[since:].sum()
+    far = len(known) - since > 2 * np.diff(odd).max(initial=0)
+    return known[since:] if far and expected >= _EXPECTED else []
 
 
 def _seen(history: History, key: MetricKey, batch: str, past: Sequence[str]) -> tuple[float, bool]:
@@ -93,13 +135,18 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     """Decide again by the stored numbers of repeated values."""
     if not stored.past:
         return recompute.NOT_DECIDED
-    key, row = recompute.stored_key(stored.details["series"]), stored.row
+    details, row = stored.details, stored.row
+    key = recompute.stored_key(details["series"])
+    rows = details.get("rows") and recompute.stored_key(details["rows"])
     now, was_key = _seen(stored.history, key, stored.batch, stored.past)
+    need = details.get("min_history", _MIN_HISTORY)
+    most = _by_chance(stored.history, rows, stored.batch, stored.past, need)
+    limit = finite(most) if was_key else None
     return recompute.Recomputed(
         (
-            recompute.status_again(stored, broken=was_key and now > 0),
+            recompute.status_again(stored, broken=was_key and now > most),
             recompute.Compared("observed", row["observed"], _known(now)),
-            recompute.Compared("largest that passes", row["upper_bound"], 0.0 if was_key else None),
+            recompute.Compared("largest that passes", row["upper_bound"], limit),
         ),
         series=key,
     )
@@ -108,7 +155,10 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
     name = quoted(use.annotation.column or "")
     column = use.annotation.column
-    return [WatchedMetric(Family.ANY, "duplicates", f"duplicate_count({name})", column)]
+    return [
+        WatchedMetric(Family.ANY, "duplicates", f"duplicate_count({name})", column),
+        WatchedMetric(Family.ANY, _ROWS, "row_count()"),
+    ]
 
 
 def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
