@@ -28,6 +28,7 @@ from dqsql.decisions.coverage import select_clauses
 from dqsql.decisions.magnitudes import usable
 from dqsql.decisions.program import (
     BY_ROWS,
+    COMPLETE,
     COUNTED,
     ROWS,
     SHARE_TOLERANCE,
@@ -40,6 +41,7 @@ from dqsql.decisions.program import (
     bounds_for,
     compared,
     describe,
+    empty_by_chance,
     limit_after_odd,
     limits_by_rows,
 )
@@ -167,14 +169,17 @@ def evaluate(
         DecisionError: a differenced metric has too short a history.
     """
     usual = UsualRows() if program.bounds == "paper" else UsualRows.of(history.get(ROWS, ()))
+    rows, complete = (np.array([new.get(name, np.nan)], dtype=float) for name in (ROWS, COMPLETE))
+    empty = bool(empty_by_chance(program, complete, rows)[0])
     verdicts = [
         _evaluate_clause(
             clause,
             history.get(clause.metric, ()),
             float(new.get(clause.metric, np.nan)),
             program,
-            float(new.get(ROWS, np.nan)),
+            float(rows[0]),
             usual,
+            empty,
         )
         for clause in program.clauses
     ]
@@ -386,6 +391,7 @@ def _evaluate_clause(
     program: Program,
     rows: float,
     usual: UsualRows,
+    empty: bool,
 ) -> ClauseVerdict:
     transform = clause.transform
     judged, slack, fewer, after_odd = clause, 0.0, False, False
@@ -405,7 +411,7 @@ def _evaluate_clause(
         lower = -np.inf
     lower, upper = fpr_bounds.shown(clause.metric, lower, upper)
     if np.isnan(observed):
-        status: Status = "pass" if clause.null_rate > program.fpr else "null"
+        status: Status = "pass" if clause.null_rate > program.fpr or empty else "null"
         score = float("nan")
     else:
         value = float(transform.apply(history, observed))

@@ -24,6 +24,9 @@ LARGEST_RATE = 0.05
 # Of the budget, at least, for decisions on whole models: there are few of them, and what they find
 # is all of a batch.
 _MODEL_SHARE = 0.5
+# Of the budget, so much is divided among models in equal parts, however often their batches come:
+# else a feed of each hour leaves one of each month next to nothing.
+_EQUAL_SHARE = 0.5
 
 _WORDS = {"a": 1.0, "an": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
 _EXAMPLE = "for example: '1 per week', '3 per month', '0.5 a day'"
@@ -110,6 +113,21 @@ def rates_of_decisions(budget: Budget, of_columns: float, of_models: float) -> t
         return same, same
     left = budget.per_day - reserved * of_models
     return min(LARGEST_RATE, left / of_columns), reserved
+
+
+def budget_of_model(budget: Budget, decisions_per_day: float, of_all: Sequence[float]) -> Budget:
+    """Return the part of a budget that one of several models has; together they have all of it.
+
+    Half is divided among the models that decide, half by how many decisions each makes.
+
+    Args:
+        budget: of all models.
+        decisions_per_day: of the model, > 0.
+        of_all: of each model, itself included.
+    """
+    models = sum(number > 0 for number in of_all)
+    share = _EQUAL_SHARE / models + (1 - _EQUAL_SHARE) * decisions_per_day / sum(of_all)
+    return Budget(budget.alarms * share, budget.days)
 
 
 def batches_per_day(days: Sequence[float] | npt.ArrayLike) -> float:

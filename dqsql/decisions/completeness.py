@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import learn
-from dqsql.decisions.program import COUNTED, ROWS, Clause, bounds_for, outside
+from dqsql.decisions.program import COMPLETE, COUNTED, ROWS, Clause, bounds_for, outside
 from dqsql.decisions.stationarity import Transform
 from dqsql.model.metric_traits import COUNTED_SHARES
 
@@ -59,9 +59,9 @@ def clauses_of(history: ColumnHistory, fpr: float, min_history: int) -> list[Cla
 
 def _sides(metric: str, usual: float) -> tuple[tuple[float, float], ...]:
     """The sides of a share that are bounded, -1 for below, each with its part of the rate."""
-    if metric == "complete_ratio" and 1.0 - usual >= _LEAST_FOR_FULLNESS:
+    if metric == COMPLETE and 1.0 - usual >= _LEAST_FOR_FULLNESS:
         return ((-1.0, 1.0 - _FULLNESS_SHARE), (1.0, _FULLNESS_SHARE))
-    if metric == "complete_ratio":
+    if metric == COMPLETE:
         return ((-1.0, 1.0),)
     if metric == _NEGATIVE and usual > 0:
         return ((-1.0, 0.5), (1.0, 0.5))
@@ -73,10 +73,10 @@ def _rate(metric: str, metrics: Sequence[str], fpr: float) -> float:
     if metric == _NEGATIVE:
         return _NEGATIVE_SHARE * fpr
     rest = fpr * (1.0 - _NEGATIVE_SHARE) if _NEGATIVE in metrics else fpr
-    others = len(set(metrics) - {"complete_ratio", _NEGATIVE})
-    if metric == "complete_ratio":
+    others = len(set(metrics) - {COMPLETE, _NEGATIVE})
+    if metric == COMPLETE:
         return rest / 2.0 if others else rest
-    return rest / 2.0 / others if "complete_ratio" in metrics else rest / others
+    return rest / 2.0 / others if COMPLETE in metrics else rest / others
 
 
 def _clause(

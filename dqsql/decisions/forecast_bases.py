@@ -43,7 +43,7 @@ def bases_of(values: FloatArray, slots: Mapping[str, IntArray]) -> list[Forecast
     level, leverage = _running_mean(values)
     line, of_line = _line(values)
     found = [ForecastBase("", False, 0, level, leverage)]
-    still = _still(values)
+    still = is_still(values)
     if still.any():
         middle = _running_median(values, still)
         # One level that holds: nothing is added for its uncertainty.
@@ -74,7 +74,7 @@ def _running_mean(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.asarray(np.where(counts >= 1, mean, np.nan), dtype=float), leverage
 
 
-def _still(values: FloatArray) -> BoolArray:
+def is_still(values: FloatArray) -> BoolArray:
     """Series of whose known values most, but not all, are one and the same, S."""
     ranked = np.sort(values, axis=1)
     counts = (~np.isnan(ranked)).sum(axis=1)

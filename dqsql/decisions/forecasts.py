@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dqsql.decisions.arrays import BoolArray, FloatArray, IntArray
-from dqsql.decisions.forecast_bases import ForecastBase, bases_of
+from dqsql.decisions.forecast_bases import ForecastBase, bases_of, is_still
 
 # Shares of the last miss, and weights of the newest in a mean of misses; 0 corrects nothing.
 _SHARES = (0.3, 0.6, 0.9)
@@ -385,6 +385,8 @@ def _best(
             sizes[use, b] = 2 * np.log(roots / number[use])
         sizes[use, b] += 0.5 * np.log1p(last[use, b])[:, None]
     scores = sizes + prices * (_PRICE + _PRICE_OF_FEW / number)[:, :, None]
+    # What follows an exception is the usual value again, whatever one exception may say of that.
+    scores[is_still(values), :, 1:] = np.inf
     flat, chosen = (
         sizes.reshape(len(values), -1),
         np.argmin(scores.reshape(len(values), -1), axis=1),

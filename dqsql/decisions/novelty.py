@@ -32,12 +32,15 @@ from dqsql.decisions.novelty_config import Feature, NoveltyConfig, aggregate, re
 from dqsql.decisions.novelty_rate import surprise
 from dqsql.decisions.seasonal import seasons_at
 from dqsql.errors import DecisionError
+from dqsql.model.metric_traits import DAY_METRICS
 from dqsql.model.wording import number_text
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
 
 # Which way metrics move where a value is absent that was always there.
 _INWARD = {"approx_count_distinct": -1.0, "max": -1.0, "min": 1.0}
+# A date that moves by less from one batch to the next, in days, stays where it is.
+_STANDS = 1e-6
 _POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf}
 _TOLD = 3
 _ROUNDING = 1e-12
@@ -218,13 +221,46 @@ def _at_rate(
     columns = np.array([names[f.column] for f in features])
     gapped = np.where(counted[:, None], training, np.nan)
     inward = np.array([_INWARD.get(f.metric, 0.0) for f in features])
-    found = surprise(gapped, tested, floor, slots, columns, inward)
+    shift = _evenly_spaced(features, training[counted], counted, times)
+    found = surprise(gapped + shift[:-1], tested + shift[-1], floor, slots, columns, inward)
     parts = -np.log10(found.alone)
     whole = -np.log10(found.p_value)
     if np.isinf(tested).any():
         whole, parts = np.inf, np.where(np.isinf(tested), np.inf, parts)
     threshold = -np.log10(config.rate)
-    return _Scored(None, whole, np.maximum(parts, 0.0), threshold, found.p_value, found.expected)
+    return _Scored(
+        None, whole, np.maximum(parts, 0.0), threshold, found.p_value, found.expected - shift[-1]
+    )
+
+
+def _evenly_spaced(
+    features: Sequence[Feature],
+    training: FloatArray,
+    counted: npt.NDArray[np.bool_],
+    times: npt.NDArray[np.datetime64] | None,
+) -> FloatArray:
+    """What makes metrics those of batches at equal distances: (K + 1) x F, to be added.
+
+    The oldest date of a full copy stays where it is, and is two days further from the batch if one
+    is missing between. That is no news of the values.
+
+    Args:
+        features: the F metrics.
+        training: those of the batches that are counted.
+        counted: K, which these are.
+        times: K + 1.
+    """
+    shift = np.zeros((len(counted) + 1, len(features)))
+    if times is None or np.isnat(times).any() or len(times) < 3:
+        return shift
+    days = (times - times[0]) / np.timedelta64(1, "D")
+    offset = days - np.arange(len(days)) * np.median(np.diff(days))
+    places = [i for i, feature in enumerate(features) if feature.metric in DAY_METRICS]
+    if places and offset.any():
+        dates = training[:, places] + days[:-1][counted, None]
+        stands = np.median(np.abs(np.diff(dates, axis=0)), axis=0) < _STANDS
+        shift[:, places] = np.where(stands, offset[:, None], 0.0)
+    return shift
 
 
 # --- the paper's mode --------------------------------------------------------------------------

@@ -115,6 +115,8 @@ def novelty_config(*positional: object, **named: object) -> NoveltyConfig:
 
 
 SMALLEST_RESOLUTION = 1e-9
+# The relative standard error of an approximate number of distinct values (1.04 / sqrt(4096)).
+_SKETCH_ERROR = 1.04 / 64
 # So many steps say whether a metric always moves by the same.
 _FEWEST_STEPS = 5
 
@@ -137,7 +139,8 @@ def resolution(
 
     As for `@anomaly` (see `anomaly_bands.resolutions_of`): of a metric that hardly varies 1 % of
     its level; for min, max, mean, median and stddev that hardly vary, or move by one and the same
-    step, at least 1 % of the column's range, where both min and max take part. The share of the
+    step, at least 1 % of the column's range, where both min and max take part. An approximate
+    number of distinct values may be off by its standard error without a change. The share of the
     most frequent value hangs on how many rows the others have, and moves smoothly where a table
     grows: at least 1 % of its level, and one row of the `rows` of the batch under test.
     """
@@ -150,6 +153,8 @@ def resolution(
             one_row = 1.0 / rows if rows else 0.0
             level = float(np.median(training[:, i]))
             floor[i] = max(floor[i], RELATIVE_RESOLUTION * level, one_row)
+        elif feature.metric == "approx_count_distinct":
+            floor[i] = max(floor[i], _SKETCH_ERROR * float(np.median(training[:, i])))
         low, high = (place.get((feature.column, name)) for name in ("min", "max"))
         if feature.metric not in UNIT_METRICS or low is None or high is None:
             continue

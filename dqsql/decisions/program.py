@@ -27,6 +27,7 @@ _FORMAT_VERSION = 2
 # The method of bounds on counted rows, which depend on the number of rows of the batch.
 COUNTED = "beta_binomial"
 ROWS = "row_count"
+COMPLETE = "complete_ratio"
 
 SHARE_TOLERANCE = 1e-9
 _NONE = 1e-6
@@ -333,11 +334,12 @@ def breaks(
     out = np.zeros(size, dtype=bool)
     rows = np.asarray(new.get(ROWS, np.full(size, np.nan)), dtype=float)
     usual = UsualRows() if program.bounds == "paper" else UsualRows.of(history.get(ROWS, ()))
+    empty = empty_by_chance(program, new.get(COMPLETE, np.full(size, np.nan)), rows)
     for clause in program.clauses:
         if clause.method == COUNTED:
             out |= outside(clause, new[clause.metric], rows)[0]
             if clause.null_rate <= program.fpr:
-                out |= np.isnan(new[clause.metric])
+                out |= np.isnan(new[clause.metric]) & ~empty
             continue
         past = compared(clause, history.get(clause.metric, ()), program.bounds)
         values = np.asarray(clause.transform.apply(past, new[clause.metric]), dtype=float)
@@ -347,14 +349,36 @@ def breaks(
         broken = ~((values >= lower) & (values <= upper))
         if clause.null_rate > program.fpr:
             broken &= ~np.isnan(values)
-        out |= broken
+        out |= broken & ~(empty & np.isnan(values))
     return out
+
+
+def empty_by_chance(
+    program: Program, complete: npt.ArrayLike, rows: npt.ArrayLike
+) -> npt.NDArray[np.bool_]:
+    """Return which batches have no value of the column where its bound on nulls allows that.
+
+    Few rows of a column that is mostly null may have none: then its other metrics have none, too.
+
+    Args:
+        program: the program.
+        complete: the share of rows with a value of each batch.
+        rows: its number of rows.
+    """
+    complete, rows = np.asarray(complete, dtype=float), np.asarray(rows, dtype=float)
+    bounds = [c for c in program.clauses if c.metric == COMPLETE and c.method == COUNTED]
+    found: npt.NDArray[np.bool_] = (complete == 0) & bool(bounds)
+    for clause in bounds:
+        found &= ~outside(clause, complete, rows)[0]
+    return found
 
 
 def describe(clause: Clause, observed: float, lower: float, upper: float, status: Status) -> str:
     """Return the sentence that explains a clause's verdict."""
     if status == "pass" and np.isnan(observed):
-        return f"{clause.metric} has no value, as in accepted batches before."
+        if clause.null_rate:
+            return f"{clause.metric} has no value, as in accepted batches before."
+        return f"{clause.metric} has no value: the column has none, which may be chance."
     seen = "has no value" if status == "null" else f"is {number_text(observed)}"
     relation = {
         "fail": "outside the expected range",
@@ -389,7 +413,7 @@ _METHOD_WORDS = {
 
 
 _COUNTED_WORDS = {
-    "complete_ratio": "null",
+    COMPLETE: "null",
     "nan_ratio": "NaN",
     "infinite_ratio": "infinite",
     "empty_ratio": "empty",
@@ -402,7 +426,7 @@ def share_words(metric: str, observed: float, lower: float, upper: float) -> str
 
     `metric` is one of `COUNTED_SHARES`.
     """
-    if metric == "complete_ratio":
+    if metric == COMPLETE:
         observed, lower, upper = 1.0 - observed, 1.0 - upper, 1.0 - lower
     # A bound is where rounding ends.
     expected = "none" if 0 < upper < _NONE else range_words(lower, upper, _percent)

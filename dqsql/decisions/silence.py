@@ -20,8 +20,9 @@ _MOST, _FEW = 0.5, 0.1
 _NAMED = 5
 # Rows of a value that come together at most; how often their number is more than is taken for it.
 _MOST_BUNCHED, _DOUBT = 10.0, 0.01
-# Batches of less than such a part of the rows lack by chance what this one cannot.
-_COMPARABLE = 0.2
+# Batches of less than such a part of the rows lack by chance what this one cannot; of less than the
+# second, where else too few are left.
+_COMPARABLE = (0.5, 0.2)
 # By how much a sketch may count more values than there are.
 _SKETCH = 0.05
 
@@ -113,15 +114,19 @@ def lost_values(
 def comparable(sizes: Sequence[float], rows: float, min_history: int = _MIN_HISTORY) -> list[int]:
     """The places of the batches before that have enough rows to be compared with.
 
-    A quiet Sunday of ten rows may lack what each weekday has. All of them, where too few are left.
+    A quiet Sunday of ten rows may lack what each weekday has, and in a night's batch of few rows a
+    share is small by chance. All of them, where too few are left.
 
     Args:
         sizes: number of values of each batch before.
         rows: that of this one.
         min_history: so many batches must be left.
     """
-    large = [i for i, size in enumerate(sizes) if size >= _COMPARABLE * rows]
-    return large if len(large) >= min_history else list(range(len(sizes)))
+    for part in _COMPARABLE:
+        large = [i for i, size in enumerate(sizes) if size >= part * rows]
+        if len(large) >= min_history:
+            return large
+    return list(range(len(sizes)))
 
 
 def _bunching(shares: Sequence[float], sizes: Sequence[float]) -> float:

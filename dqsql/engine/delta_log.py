@@ -45,6 +45,8 @@ _MOST_PER_PARTITION = 8
 LARGE_FILE = 64 * 1024 * 1024
 # Old files are deleted, and the log is cleared, every so many commits.
 _UPKEEP = 10
+# What delta-rs says to terminals, whoever reads it.
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # Commits and checkpoints of a log, by their versions.
 _COMMITTED = re.compile(r"\d{20}\.(json|checkpoint\b.*\.parquet)")
 
@@ -281,7 +283,8 @@ class Telling(AbstractContextManager[None, None]):
 
 def sentence(error: Exception) -> str:
     """The first line of what an exception says, and what the operating system said."""
-    first, *more = str(error).strip().splitlines() or [type(error).__name__]
+    text = _COLOURS.sub("", str(error)).strip()
+    first, *more = text.splitlines() or [type(error).__name__]
     reason = next((line.strip() for line in more if "os error" in line), None)
     return first if reason is None else f"{first}: {reason}"
 

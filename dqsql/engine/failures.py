@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ _VALID_UTF8 = "write make_valid_utf8(the_column) in the SELECT, or decode(its_by
 _HIDDEN = "(Spark's message may quote values of private columns and is not shown)"
 _hiding: ContextVar[bool] = ContextVar("hiding", default=False)
 _ROUTINE = re.compile(r"Cannot resolve routine `(\w+)`")
+_NO_FILE = re.compile(r"FILE_NOT_EXIST\] [^\n]*? file (?:file:/*(?=/))?(/[^\n]+?)\. File does not")
 _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")
 
 
@@ -196,6 +198,11 @@ def hiding_values(private: Collection[str]) -> Iterator[None]:
 def translate(error: Exception, doing: str, span: Span | None = None) -> EngineError:
     """The EngineError for one of Spark's exceptions met while `doing` something."""
     condition = condition_of(error)
+    if (path := _unreadable(str(error))) is not None:
+        hint = "give the user that Spark runs as the right to read it"
+        return QueryError(
+            f"{doing}: {path} cannot be read: permission denied", span=span, hint=hint
+        )
     known = known_failure(str(error))
     if known is not None:
         kind = ConnectionLostError if known.final else QueryError
@@ -209,6 +216,13 @@ def translate(error: Exception, doing: str, span: Span | None = None) -> EngineE
         message = message.partition(" Verify the spelling")[0]
         return SourceNotFoundError(message, span=span, hint="check the sources file and the target")
     return QueryError(message, span=span, hint=_hint(str(error), condition))
+
+
+def _unreadable(text: str) -> str | None:
+    """The file of this machine that Spark says not to be there, and may not read."""
+    found = _NO_FILE.search(text)
+    there = found is not None and os.path.exists(found[1]) and not os.access(found[1], os.R_OK)
+    return found[1] if found is not None and there else None
 
 
 def _hint(text: str, condition: str) -> str | None:

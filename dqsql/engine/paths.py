@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from glob import glob
 from pathlib import Path
+
+from dqsql.errors import ConfigError
 
 _EITHER = re.compile(r"\{([^{}]*)\}")
 # What Spark passes over.
@@ -62,3 +66,21 @@ def _files_below(folder: Path) -> list[Path]:
 def named_in(file: Path, root: Path) -> Path:
     """A file as it is named in the folder `root`, where it lies in it."""
     return file.relative_to(root) if file.is_relative_to(root) else file
+
+
+def refuse_unreadable(folder: Path) -> None:
+    """Refuse a folder of tables that may not be read: it would be taken for an empty one.
+
+    Raises ConfigError.
+    """
+    try:
+        # The one takes that it may be listed, the other that it may be entered.
+        with os.scandir(folder), suppress(FileNotFoundError):
+            (folder / "_").stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise ConfigError(
+            f"the warehouse {folder} cannot be read: {error.strerror}",
+            hint="ask who owns it for the right to read and enter it, or set another `warehouse`",
+        ) from error

@@ -26,6 +26,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.engine import delta_log, storage_base
 from dqsql.engine.delta_log import Telling, among
+from dqsql.engine.paths import refuse_unreadable
 from dqsql.engine.selects import fetched, is_remote
 from dqsql.engine.storage_base import (
     BatchPart,
@@ -65,7 +66,7 @@ class DeltaFolderStore(Store):
     """Delta tables that are folders under `root`: of this machine, or of an object store."""
 
     def __init__(self, session: Session, root: str) -> None:
-        """Raises ConfigError: delta-rs cannot keep tables in this folder."""
+        """Raises ConfigError: the folder cannot be read, or delta-rs can keep no tables in it."""
         super().__init__(session, root.rstrip("/"))
         folder = local_path(self.location)
         self.folder = folder
@@ -75,6 +76,8 @@ class DeltaFolderStore(Store):
                 f"Delta tables cannot be kept in {folder}: its name contains {odd[0]!r}",
                 hint="set `warehouse` to a folder without any of [ ] ^ | % and \\",
             )
+        if folder is not None:
+            refuse_unreadable(folder)
         self._written: set[str] = set()
         self._opened: dict[str, DeltaTable] = {}  # to be read
         self._batched_by: dict[str, str] = {}  # of tables of users' rows

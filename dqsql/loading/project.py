@@ -36,7 +36,7 @@ from dqsql.loading.models import (
 from dqsql.loading.profiles import FILE_NAME as PROFILES_FILE
 from dqsql.loading.profiles import TargetRequest, load_target
 from dqsql.loading.sources import read_sources, refuse_duplicates
-from dqsql.model.project import CheckModel, MacroFile, Project, Source, Target
+from dqsql.model.project import TABLE_FORMATS, CheckModel, MacroFile, Project, Source, Target
 from dqsql.resources import expanded
 from dqsql.templating import MacroLibrary, base_context
 
@@ -114,7 +114,7 @@ def _load(request: TargetRequest, views: Mapping[str, str]) -> Project:
     return Project(
         name=config.name,
         root=root,
-        target=chosen,
+        target=replace(chosen, source_formats=_table_formats(sources)),
         models=models,
         sources=sources,
         macros=macros,
@@ -162,6 +162,12 @@ def _replaced(sources: Iterable[Source], views: Mapping[str, str]) -> tuple[Sour
         else s
         for s in found
     )
+
+
+def _table_formats(sources: Iterable[Source]) -> tuple[str, ...]:
+    """The formats of file sources that are formats of tables."""
+    found = {s.file_format for s in sources if s.file_format in TABLE_FORMATS}
+    return tuple(name for name in TABLE_FORMATS if name in found)
 
 
 def _load_sources(

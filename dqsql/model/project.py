@@ -235,7 +235,8 @@ class Target:
     path-based tables, absolute, or None when tables live in the session's catalog, in the format
     `table_format`. `schema` is the schema (or folder) of dqsql's tables. `threads` is how many
     models are checked at a time; None leaves it to the run. `dbt_schemas` are the schemas in which
-    dbt builds, by the name of the target, where the profile is dbt's.
+    dbt builds, by the name of the target, where the profile is dbt's. `source_formats` are the
+    table formats of the project's file sources, for which Spark needs jars.
     """
 
     name: str
@@ -250,6 +251,7 @@ class Target:
     ansi: bool = False
     threads: int | None = None
     dbt_schemas: Mapping[str, str] = field(default_factory=dict)
+    source_formats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,9 +257,12 @@ def result_of(
     )
 
 
-def learning(monitor: Monitor, batch: str, have: int, need: int, unmeasured: int) -> Result:
-    """The verdict of a monitor whose history is too short."""
+def learning(
+    monitor: Monitor, batch: str, have: int, need: int, unmeasured: int, time: dt.time | None = None
+) -> Result:
+    """The verdict of a monitor whose history is too short, of batches of a `time` of day if so."""
     text = f"still learning: {have} of {need} accepted batches"
+    text += "" if time is None else f" of {time.isoformat('auto')[:5]}"
     if unmeasured:
         text += f" ({unmeasured} earlier ones were checked before this monitor was added: "
         text += "--full-refresh measures them)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import datetime as dt
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,6 +18,7 @@ from dqsql.decisions.arrays import FloatArray
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import PROFILES, Metric
 from dqsql.model.results import MetricProfile, MetricValue
+from dqsql.monitors.times_of_day import TimesOfDay
 
 # Stands for the batch that comes after all others: it sorts behind every name.
 NEXT = "\U0010ffff"
@@ -80,6 +83,9 @@ class History:
         self._profiles: dict[MetricKey, dict[str, MetricProfile]] = {}
         self._texts: dict[MetricKey, dict[str, str]] = {}
         self._warned: dict[str, set[str]] = {}
+        self._times = TimesOfDay(self._known)
+        self._alike: dict[tuple[str, int], History] = {}
+        self.time: dt.time | None = None
 
     def add(self, values: Iterable[MetricValue]) -> None:
         """Take in measured values; a null is NaN."""
@@ -181,6 +187,41 @@ class History:
         end = bisect_left(self._accepted, batch_order(batch), key=batch_order)
         start = 0 if window is None else max(0, end - window)
         return self._accepted[start:end]
+
+    def time_of(self, batch: str) -> dt.time | None:
+        """The time of day of a batch, where such batches come each day, one of several times."""
+        return self._times.of_next() if batch == NEXT else self._times.of(batch)
+
+    def at_time(self, time: dt.time, batches: Sequence[str]) -> list[str]:
+        """Those of some batches that are of a time of day."""
+        return self._times.at(time, batches)
+
+    def of_its_time(self, batch: str, earlier: Sequence[str]) -> Sequence[str]:
+        """The batches before a batch that are of its time of day; all where that is new, or none.
+
+        See `time_of`.
+        """
+        time = self.time_of(batch)
+        same = earlier if time is None else self._times.at(time, earlier)
+        return earlier if time is not None and self._times.is_new(batch, same) else same
+
+    def alike(self, batch: str) -> History:
+        """What is to be known of a batch: where several come a day, of those of its time of day.
+
+        Of all, where that time is new. The values are shared.
+        """
+        time = self.time_of(batch)
+        if time is None or self.time is not None:
+            return self
+        key = (batch, len(self._accepted))
+        if key not in self._alike:
+            view = copy.copy(self)
+            view._accepted = self._times.at(time, self._accepted)
+            view._known = self._times.at(time, self._known)
+            view.time = time
+            is_new = self._times.is_new(batch, view.before(batch))
+            self._alike = {key: self if is_new else view}
+        return self._alike[key]
 
     @property
     def known(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import MonitorContext, Workplace, defaults_of
 from dqsql.monitors.history import NEXT, History
-from dqsql.monitors.kind import BeforeScan, MonitorKind
+from dqsql.monitors.kind import BeforeScan, MonitorKind, Reach
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.registry import find, kinds_of, learn_before_scan
 
@@ -185,8 +185,12 @@ class MonitorRun:
             refused=before.refused,
         )
         unlike = unlike_segmented(self.place.ledger, plan.model)
+        again = self._of_their_times(history, batches, max(need.alike for need in needs))
+        for batch in again:
+            history.accept(batch)
         for need in needs:
             accepted = accepted_before(self.place.ledger, batches, need.depth)
+            accepted = sorted({*accepted, *again}, key=batch_order) if need.alike else accepted
             found = stored_metrics(
                 self.place.store,
                 model,
@@ -196,7 +200,7 @@ class MonitorRun:
                 unlike=unlike,
             )
             history.add_metrics(found)
-        self._add_warned(history, accepted_before(self.place.ledger, batches, furthest))
+        self._add_warned(history, history.before(NEXT))
         return MonitorContext(
             plan=plan,
             history=history,
@@ -218,6 +222,24 @@ class MonitorRun:
         for row in stored_rows(self.place.store, RESULTS, self.place.plan.model.name, accepted):
             if row["status"] == Status.WARN.value:
                 self._warn(history, row["check_id"], row["batch"], row["score"])
+
+    def _of_their_times(
+        self, history: History, batches: Sequence[str], depth: int
+    ) -> Collection[str]:
+        """The accepted batches of the same times of day as those of a run, so many of each."""
+        times = {batch: history.time_of(batch) for batch in batches if depth}
+        if not any(times.values()):
+            return ()
+        accepted = accepted_before(self.place.ledger, batches, None)
+        if self.replayed:
+            return accepted
+        by_time = {time: history.at_time(time, accepted) for time in set(times.values()) if time}
+        found: set[str] = set()
+        for batch, time in times.items():
+            same = by_time[time] if time else []
+            end = bisect_left(same, batch_order(batch), key=batch_order)
+            found.update(same[max(0, end - depth) : end])
+        return found
 
     @property
     def _accepted(self) -> int:
@@ -272,16 +294,20 @@ class Needs:
         depth: how many accepted batches before each batch that is decided on; None for all.
         metrics: their names.
         segments: whether those of segments are among them.
+        alike: how many of the same time of day, where several batches come a day.
     """
 
     depth: int | None
     metrics: frozenset[str]
     segments: bool
+    alike: int = 0
 
-    def and_of(self, depth: int | None, metrics: frozenset[str], segments: bool) -> Needs:
+    def and_of(self, reach: Reach, metrics: frozenset[str]) -> Needs:
         """These, and others of as many batches or more."""
-        furthest = None if self.depth is None or depth is None else max(self.depth, depth)
-        return Needs(furthest, self.metrics | metrics, self.segments or segments)
+        further = self.depth is None or reach.depth is None
+        depth = None if further else max(self.depth or 0, reach.depth or 0)
+        segments = self.segments or reach.segments
+        return Needs(depth, self.metrics | metrics, segments, max(self.alike, reach.alike))
 
 
 def needs_of(
@@ -306,16 +332,22 @@ def needs_of(
         kind = find(monitor.kind)
         if kind is None or kind.reach is None:
             continue
-        reach, segments = kind.reach(monitor, defaults_of(kind.name, settings, plan))
+        reach = kind.reach(monitor, defaults_of(kind.name, settings, plan))
         watched = kind.derived.union(names[alias] for alias in monitor.metrics)
-        if reach is None:
-            whole = whole.and_of(None, watched, segments)
+        if reach.depth is None:
+            whole = whole.and_of(reach, watched)
         else:
-            some = some.and_of(reach + replayed, watched, segments)
+            some = some.and_of(reach._replace(depth=reach.depth + replayed), watched)
     if not whole.metrics:
         return [some]
     if not some.metrics or (some.depth or 0) >= stored:
-        return [whole.and_of(None, some.metrics, some.segments)]
+        return [
+            replace(
+                whole,
+                metrics=whole.metrics | some.metrics,
+                segments=whole.segments or some.segments,
+            )
+        ]
     # What is read of all batches need not be read of some of them.
     return [
         replace(some, metrics=some.metrics - whole.metrics),

@@ -26,11 +26,12 @@ class Reach(NamedTuple):
     """What of the stored metrics a monitor looks at.
 
     `depth` is how many accepted batches before each batch that is decided on, None for all;
-    `segments` whether those of segments are among them.
+    `segments` whether those of segments are among them; `alike` how many of the same time of day.
     """
 
     depth: int | None
     segments: bool = False
+    alike: int = 0
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ Ledgers = Mapping[str, Mapping[str, BatchRecord]]
 
 @dataclass(frozen=True)
 class ProjectRates:
-    """The rates of monitors that name none: the project's budget over the number of decisions.
+    """The rates of monitors that name none: the budget of their model over its decisions.
 
     All monitors of the project count, also those of models that are not selected and those that
     name a rate of their own, so that the rates depend on the project alone.
@@ -78,22 +78,25 @@ class ProjectRates:
     ledgers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     by_run: frozenset[str] = frozenset()
 
-    def rates(self, model: str | None = None, batches: Collection[str] = ()) -> Rates:
-        """The rates, where a model has further batches: a first run decides as daily ones do."""
-        if self.budget is None:
+    def rates(self, model: str, batches: Collection[str] = ()) -> Rates:
+        """Those of a model, with further batches of it: a first run decides as daily ones do."""
+        if self.budget is None or not any(self.deciding.get(model, ())):
             return DEFAULT_RATES
-        from dqsql.decisions.budget import rates_of_decisions
+        from dqsql.decisions.budget import budget_of_model, rates_of_decisions
 
-        columns = models = 0.0
-        for name, (on_columns, on_models) in self.deciding.items():
-            known = self.ledgers.get(name, ())
-            often = cadence({*known, *batches} if name == model else known)
-            if name in self.by_run and len({int(_day(b) or 0) for b in known}) < _SETTING_UP:
-                often = min(often, 1.0)
-            columns, models = columns + often * on_columns, models + often * on_models
-        if not columns + models:
-            return DEFAULT_RATES
-        return Rates(*rates_of_decisions(self.budget, columns, models))
+        often = {
+            name: self._often(name, batches if name == model else ()) for name in self.deciding
+        }
+        every = {name: often[name] * sum(number) for name, number in self.deciding.items()}
+        budget = budget_of_model(self.budget, every[model], list(every.values()))
+        return Rates(*rates_of_decisions(budget, *(often[model] * n for n in self.deciding[model])))
+
+    def _often(self, model: str, batches: Collection[str]) -> float:
+        """How many batches a model gets in a day."""
+        known = self.ledgers.get(model, ())
+        often = cadence({*known, *batches})
+        setting_up = len({int(_day(b) or 0) for b in known}) < _SETTING_UP
+        return min(often, 1.0) if model in self.by_run and setting_up else often
 
 
 def project_rates(project: Project, plans: Iterable[Plan], ledgers: Ledgers) -> ProjectRates:

@@ -168,7 +168,7 @@ class _Backtest:
             first=batches[0] if batches else None,
             last=batches[-1] if batches else None,
             batches_per_month=cadence(ledger) * _DAYS_PER_MONTH,
-            fpr=self.stored.rates.of_columns,
+            fpr=self.stored.rates.rates(name).of_columns,
             replayed=(*replayed, *as_decided(others, results, batches, flagged)),
             rejected=frozenset(rejected),
             metrics=len(watched),

@@ -14,7 +14,6 @@ from dqsql.compiler.monitors import for_types
 from dqsql.engine.exclusive import locked
 from dqsql.engine.ledger import read_ledgers
 from dqsql.errors import DqsqlError
-from dqsql.model.monitors import Rates
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
@@ -22,7 +21,7 @@ from dqsql.model.tables import PROGRAMS
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.judging import MonitorRun, stored_book
 from dqsql.monitors.kind import BeforeScan
-from dqsql.monitors.rates import project_rates
+from dqsql.monitors.rates import ProjectRates, project_rates
 from dqsql.monitors.registry import learners, with_learned
 from dqsql.monitors.replay import Learned, Replayer
 from dqsql.runner.compilation import Place, Where
@@ -48,13 +47,13 @@ class Learners(Generic[L]):
 
 @dataclass(frozen=True)
 class Stored:
-    """What is stored of a project's models: their ledgers; the rates of monitors without one."""
+    """What is stored of a project's models: their ledgers; the rates of monitors without any."""
 
     project: Project
     spark: SparkSession
     store: Store
     ledgers: Mapping[str, Mapping[str, BatchRecord]]
-    rates: Rates
+    rates: ProjectRates
 
     @classmethod
     def read(
@@ -62,7 +61,7 @@ class Stored:
     ) -> Stored:
         """Read the ledgers. Raises DqsqlError."""
         ledgers = read_ledgers(store)
-        return cls(project, spark, store, ledgers, project_rates(project, plans, ledgers).rates())
+        return cls(project, spark, store, ledgers, project_rates(project, plans, ledgers))
 
     def ledger(self, plan: Plan) -> Mapping[str, BatchRecord]:
         """The batches of a model that were checked."""
@@ -97,7 +96,7 @@ class Stored:
             ),
             run_id=run_id,
             now=now,
-            rates=self.rates,
+            rates=self.rates.rates(plan.model.name),
             before=BeforeScan(book),
             replayed=replayed,
         )

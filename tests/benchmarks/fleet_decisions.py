@@ -170,7 +170,7 @@ def decide(project: Project, plan: Plan, model: str, batches: int) -> int:
         place=place,
         run_id="r",
         now=dt.datetime.now(dt.UTC),
-        rates=project_rates(project, [typed], {model: ledger}).rates(),
+        rates=project_rates(project, [typed], {model: ledger}).rates(model),
         before=BeforeScan(stored_book(store, model), accepted=days[:-1], batches=days[-1:]),
     )
     return len(run.judge(days[-1:], values, {days[-1]: ROWS}, []).results)

@@ -150,6 +150,18 @@ def test_shares_that_vary_have_wide_bounds_and_a_column_may_be_empty_on_weekends
         assert not any(c.clause.method == COUNTED and c.status == "fail" for c in found.clauses)
 
 
+def test_few_rows_of_a_column_that_is_mostly_null_may_have_no_value_at_all() -> None:
+    past = column(steady(0.95, 30), "complete_ratio")
+    none = {"mean": np.nan, "complete_ratio": 0.0}
+    # 0.95 to the power of 25 is 28 percent.
+    found = verdict(past, AvhConfig(), row_count=25.0, **none)
+    assert found.status != "null"
+    assert "may be chance" in " ".join(c.explanation for c in found.clauses)
+    assert verdict(past, AvhConfig(), row_count=400.0, **none).status != "pass"
+    full = verdict(past, AvhConfig(), mean=np.nan, complete_ratio=0.05, row_count=25.0)
+    assert any(c.status == "null" for c in full.clauses)
+
+
 def test_the_bound_grows_with_fewer_rows() -> None:
     past = column(steady(0.02, 30), "complete_ratio")
     assert verdict(past, AvhConfig(), complete_ratio=0.93).status == "fail"

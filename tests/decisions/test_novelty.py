@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.neighbors import NearestNeighbors
 
+from dqsql.decisions.forecasts import forecast
 from dqsql.decisions.novelty import Feature, decide_novelty, feature_vector, resolution, scaled
 from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
 from dqsql.errors import DecisionError
@@ -118,6 +119,39 @@ def test_an_exception_does_not_move_the_forecast_of_a_series_that_is_still() -> 
         if c.feature == features(3)[1]
     )
     assert found.expected == 2.0
+    # Nor do several, in a year of batches, while they are no five in a row.
+    long = [4.0] * 75 + [3.0] + [4.0] * 71 + [3.0, 4.0, 3.0, 3.0]
+    for values, expected in ((long, 4.0), ([*long, 3.0, 3.0, 3.0], 3.0)):
+        series = np.array([values])
+        again = forecast(series, {}, 5, np.array([False])).expected[0]
+        assert again == pytest.approx(expected, abs=0.02)
+
+
+def test_a_missing_day_moves_no_date_of_a_full_copy() -> None:
+    rng = np.random.default_rng(8)
+    days = np.datetime64("2026-01-01", "us") + np.arange(60) * np.timedelta64(1, "D")
+    for left_out in (False, True):
+        times = np.append(days[:-1], days[-1] + np.timedelta64(1, "D"))
+        names = [Feature("born", "days_to_min"), *features(3)]
+        history = np.column_stack([-2500.0 - np.arange(59), rng.normal(size=(59, 3))])
+        if left_out:
+            history[20] = np.nan
+        usual = [0.0, 0.0, 0.0]
+        config = NoveltyConfig(fpr=0.004)
+        stands = decide_novelty(names, history, [-2560.0, *usual], config, times)
+        assert stands.status == "ok"
+        moved = decide_novelty(names, history, [-2300.0, *usual], config, times)
+        assert moved.status == "anomalous"
+        assert moved.contributions[0].expected == pytest.approx(-2560.0)
+
+
+def test_a_sketch_may_be_off_by_its_standard_error() -> None:
+    counts = 2636.0 + np.zeros(30)
+    history = np.column_stack([counts, np.random.default_rng(4).normal(size=(30, 2))])
+    names = [Feature("email", "approx_count_distinct"), *features(2)]
+    config = NoveltyConfig(fpr=0.004)
+    for new, status in ((2609.0, "ok"), (2300.0, "anomalous")):
+        assert decide_novelty(names, history, [new, 0.0, 0.0], config).status == status
 
 
 def test_one_moved_metric_among_steady_ones_is_found_and_named() -> None:

@@ -71,6 +71,18 @@ def test_small_batches_that_lack_a_value_by_chance_do_not_count() -> None:
     assert comparable([11.0] * 24 + [700.0] * 6, 663) == list(range(30))
 
 
+def test_shares_in_much_smaller_batches_do_not_say_how_small_a_share_may_be() -> None:
+    rng = np.random.default_rng(4)
+    # Hours of the night have a fourth of the rows of those of the day.
+    sizes = np.where(np.arange(30) % 24 < 8, 60, 240)
+    there = np.maximum(rng.binomial(sizes, 0.12), 1)
+    there[1] = 3
+    before = [{"NL": t / n, "DE": 1 - t / n} for t, n in zip(there, sizes, strict=True)]
+    (found,) = lost_values(before, sizes.tolist(), {"DE": 1.0}, 240, 0.0005)
+    assert (found.name, found.batches) == ("NL", 16)
+    assert lost_values(before, sizes.tolist(), {"DE": 1.0}, 60, 0.0005) == []
+
+
 @pytest.mark.parametrize("bunch", [1, 4, 9])
 def test_values_that_come_in_bunches_are_lost_by_chance_no_more_often_than_told(bunch: int) -> None:
     rng, alarms, runs = np.random.default_rng(bunch), 0, 4_000

@@ -350,6 +350,21 @@ def test_names_of_folders_that_delta_rs_cannot_keep_are_refused(tmp_path: Path) 
         tables_of(tmp_path / "ware[house]")
 
 
+def test_a_folder_that_may_not_be_read_is_not_taken_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `chmod 000`, which does not keep root from reading."""
+    target = Target("local", "p", warehouse=str(tmp_path), schema="dq")
+    assert open_tables(target).rows(MODELS) == []
+
+    def refused(path: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.scandir", refused)
+    with pytest.raises(ConfigError, match="dq cannot be read: Permission denied"):
+        open_tables(target)
+
+
 def test_two_compactions_at_once_keep_each_row_once(store: Store) -> None:
     assert isinstance(store, DeltaFolderStore)
     names = ["it's one", "a/b ü", "", "m"]

@@ -16,6 +16,7 @@ from dqsql.decisions.anomaly import AnomalyInput, evaluate_many
 from dqsql.decisions.budget import (
     LARGEST_RATE,
     Budget,
+    budget_of_model,
     parse_budget,
     rate_of_decisions,
     rates_of_decisions,
@@ -112,16 +113,18 @@ def test_all_monitors_of_the_project_share_it(tmp_path: Path) -> None:
         b: BatchRecord("other", b, BatchStatus.ACCEPTED, 1, "", "")
         for b in names("2024-01-01 00:00:00", 1, 30)
     }
-    expected = pytest.approx(1 / MONTH / (2 + 24))
-    found = project_rates(compiled.project, compiled.plans, {"other": hours}).rates()
-    assert (found.of_columns, found.of_models) == (expected, expected)
+    rates = project_rates(compiled.project, compiled.plans, {"other": hours})
+    sales, other = rates.rates("sales"), rates.rates("other")
+    # Half in equal parts, half by the number of decisions: the sum is the budget.
+    assert sales.of_columns == sales.of_models == pytest.approx((1 / 4 + 1 / 26) / MONTH / 2)
+    assert other.of_columns == other.of_models == pytest.approx((1 / 4 + 12 / 26) / MONTH / 24)
     # The same when only some models are selected.
     some = [p for p in compiled.plans if p.model.name == "sales"]
-    assert project_rates(compiled.project, some, {"other": hours}).rates() == found
+    assert project_rates(compiled.project, some, {"other": hours}).rates("sales") == sales
     first = project_rates(compiled.project, compiled.plans, {})
-    assert first.rates().of_columns == pytest.approx(1 / MONTH / 3)
+    assert first.rates("sales").of_columns == pytest.approx((1 / 4 + 1 / 3) / MONTH / 2)
     # What a run is about to check counts: a first run decides as later ones do.
-    assert first.rates("other", hours) == found
+    assert first.rates("other", hours) == other
 
 
 COLUMNS = 60
@@ -135,7 +138,7 @@ WIDE = (
 def test_monitors_of_whole_models_have_half_of_it(tmp_path: Path) -> None:
     write_project(tmp_path, {"checks/wide.sql": WIDE})
     compiled = compile_project(tmp_path, profiles_dir=tmp_path)
-    found = project_rates(compiled.project, compiled.plans, {}).rates()
+    found = project_rates(compiled.project, compiled.plans, {}).rates("wide")
     assert found.of_models == pytest.approx(0.5 / MONTH)
     assert found.of_columns == pytest.approx(0.5 / MONTH / (2 * COLUMNS))
     (plan,) = compiled.plans
@@ -153,6 +156,17 @@ def test_monitors_of_whole_models_have_half_of_it(tmp_path: Path) -> None:
     assert told[1] == 40
 
 
+@given(st.floats(0.01, 100), st.lists(st.floats(0, 1e5), min_size=1, max_size=9))
+def test_models_share_it(alarms: float, decisions: list[float]) -> None:
+    deciding = [d for d in decisions if d > 1e-6]
+    assume(deciding)
+    budget = Budget(alarms, 7)
+    parts = [budget_of_model(budget, d, decisions).alarms for d in deciding]
+    assert all(part >= 0.5 * alarms / len(decisions) for part in parts)
+    if len(deciding) == sum(d > 0 for d in decisions):
+        assert sum(parts) == pytest.approx(alarms)
+
+
 @given(st.floats(0.01, 100), st.floats(0, 1e5), st.floats(0, 1e4))
 def test_together_they_keep_the_budget(alarms: float, columns: float, models: float) -> None:
     assume(columns + models > 1e-6)
@@ -168,7 +182,7 @@ def test_without_a_budget_or_monitors_the_rate_is_1_percent(tmp_path: Path) -> N
     for place, (yml, sql) in enumerate([(plain, SALES), (PROJECT_YML, "select 1 as a")]):
         root = write_project(tmp_path / str(place), {"checks/m.sql": sql, "dqsql_project.yml": yml})
         compiled = compile_project(root, profiles_dir=root)
-        assert project_rates(compiled.project, compiled.plans, {}).rates() == DEFAULT_RATES
+        assert project_rates(compiled.project, compiled.plans, {}).rates("m") == DEFAULT_RATES
 
 
 @pytest.mark.parametrize(

@@ -430,3 +430,19 @@ def test_arguments_of_other_kinds_are_refused(
     root = make_project({"checks/m.sql": "select 1 as x -- @not_null\n"})
     with pytest.raises(UsageError, match=words):
         dqsql.run(root, **arguments)
+
+
+def test_a_file_that_may_not_be_read_was_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "orders.csv"
+    file.write_text("a\n1\n", encoding="utf-8")
+    said = (
+        "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file"
+        f" file://{file}. File does not exist. It is possible the underlying files have been"
+    )
+    failed = PySparkException(said)
+    assert "was replaced or removed" in translate(failed, "cannot read").message
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    found = translate(failed, "cannot read the source")
+    assert found.message == f"cannot read the source: {file} cannot be read: permission denied"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -113,7 +114,7 @@ def _finished(
 def _start_ahead(project: Project) -> None:
     """Start Java while the project is compiled, in its first run: that is going to need it."""
     folder = local_folder(project.target)
-    if folder is not None and not (folder / BATCHES.name).exists():
+    if folder is not None and not os.path.exists(folder / BATCHES.name):
         from dqsql.engine.launching import start_ahead
 
         start_ahead(project)

@@ -41,16 +41,21 @@ def format_of(target: Target) -> TableFormat:
 
 
 def format_conf(target: Target, spark_version: str | None = None) -> dict[str, str]:
-    """Settings with which an embedded session must start for the target's tables.
+    """Settings with which an embedded session must start for the target's tables and sources.
 
     The user's own settings (`target.spark_conf`) are kept and merged in, so the result is applied
     after them. Jars that the user names are taken; others come by `spark.jars.packages`, from the
-    local Maven repository where they are. Empty for a warehouse that is a path, and for Spark
+    local Maven repository where they are. A warehouse that is a path needs none. Empty for Spark
     Connect, whose server must have been started with these settings.
 
     Raises ConfigError: no such format, or none that fits this Spark.
     """
-    found = format_of(target)
-    if target.warehouse is not None or target.method == "connect":
+    own = format_of(target)
+    if target.method == "connect":
         return {}
-    return found.conf(target.spark_conf, spark_version or pyspark.__version__)
+    names = [own.name] if target.warehouse is None else []
+    conf: dict[str, str] = {}
+    for name in dict.fromkeys([*names, *target.source_formats]):
+        given = {**target.spark_conf, **conf}
+        conf |= _FORMATS[name].conf(given, spark_version or pyspark.__version__)
+    return conf

@@ -7,7 +7,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 from dqsql.engine.formats import format_conf
 from dqsql.engine.storage import open_store
 from dqsql.errors import ConfigError
+from dqsql.loading.project import load_project
 from dqsql.model.project import Target
 
 ROOT = Path(__file__).parents[3]
@@ -106,6 +108,19 @@ def test_tables_of_a_catalog_go_through_the_same_states(
 def test_folders_and_connect_need_no_settings() -> None:
     assert format_conf(target("delta", warehouse="/w")) == {}
     assert format_conf(target("delta", method="connect")) == {}
+
+
+def test_file_sources_in_a_table_format_need_its_settings(
+    make_project: Callable[..., Path],
+) -> None:
+    tables = "[{name: t, path: data/t, format: delta}, {name: u, path: data/u.csv}]"
+    sources = f"sources: [{{name: raw, tables: {tables}}}]"
+    root = make_project({"checks/sources.yml": sources})
+    chosen = load_project(root).target
+    assert chosen.source_formats == ("delta",)
+    folder = replace(chosen, warehouse="/w", table_format="delta")
+    assert format_conf(folder, "4.2.0") == format_conf(target("delta"), "4.2.0")
+    assert format_conf(replace(folder, method="connect")) == {}
 
 
 def test_delta_settings_name_the_jar_for_this_spark() -> None:

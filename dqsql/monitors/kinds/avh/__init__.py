@@ -65,7 +65,8 @@ def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
         # How many batches it leaves out is known only when Spark was asked.
         return Reach(None)
     # Batches that it found far out count for nothing, unless there are many of them.
-    return Reach(settings.window + settings.refit_every + RECURS)
+    depth = settings.window + settings.refit_every + RECURS
+    return Reach(depth, alike=settings.window + RECURS)
 
 
 def _detector(place: Workplace, context: MonitorContext) -> AvhDetector:

@@ -36,7 +36,7 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.date_labels import says_the_date
-from dqsql.monitors.history import NEXT, MetricKey, key_of
+from dqsql.monitors.history import NEXT, History, MetricKey, key_of
 from dqsql.monitors.injection import CLEAN, Injector, Measured, Variant
 from dqsql.monitors.kinds.avh.evidence import (
     TEXT_DISTANCES,
@@ -127,7 +127,7 @@ class AvhDetector:
                 if batch in odd:
                     continue
                 before = [b for b in batches[:place] if b not in odd]
-                earlier = [*self.before(unit, batch), *before]
+                earlier = [*self._earlier(unit, batch), *before]
                 newest = self._to_sample(unit, evidence_batch, earlier, batch)
                 if newest is not None:
                     wanted.add(newest)
@@ -149,7 +149,8 @@ class AvhDetector:
                 results.append(kept_out)
             elif len(past) < need:
                 unmeasured = max(0, len(self.before(unit, batch)[-need:]) - len(past))
-                results.append(learning(unit.monitor, batch, len(past), need, unmeasured))
+                time = self.context.history.alike(batch).time
+                results.append(learning(unit.monitor, batch, len(past), need, unmeasured, time))
             else:
                 ready.append(unit)
         self.refresh(ready, batch)
@@ -175,11 +176,17 @@ class AvhDetector:
     def before(self, unit: Unit, batch: str) -> list[str]:
         """The accepted batches before a batch to learn from, oldest first.
 
-        Without those that are excluded, and those that it found far out unless that recurs.
+        Without those that are excluded, and those that it found far out unless that recurs. Where
+        several batches come a day, those of the same time of day.
         """
-        before, odd = self.context.history.before(batch), self.left_out(unit)
+        return self._earlier(unit, batch, self.context.history.alike(batch))
+
+    def _earlier(self, unit: Unit, batch: str, history: History | None = None) -> list[str]:
+        """The same of all times of day, or of a history."""
+        history = history or self.context.history
+        before, odd = history.before(batch), self.left_out(unit)
         kept = [b for b in before if b not in odd] if odd else before
-        return self.context.history.usual(unit.monitor.id, kept, unit.settings.window)
+        return history.usual(unit.monitor.id, kept, unit.settings.window)
 
     def past(self, unit: Unit, batch: str) -> list[str]:
         """The batches to learn from, oldest first: those that the metrics were measured on."""
@@ -193,7 +200,7 @@ class AvhDetector:
 
     def _in_step(self, unit: Unit, batch: str) -> tuple[list[str], FloatArray]:
         """The batches that were checked before, from the first to learn from, and their metrics."""
-        history, past = self.context.history, self.past(unit, batch)
+        history, past = self.context.history.alike(batch), self.past(unit, batch)
         steps = history.steps(past, batch)
         return steps, history.in_step([unit.keys[n] for n in unit.names], past, steps)
 
@@ -254,7 +261,7 @@ class AvhDetector:
         if not self._compares(unit) or not before:
             return []
         found = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
-        between = self.context.history.between(before[-1], batch)
+        between = self.context.history.alike(batch).between(before[-1], batch)
         if between:
             past = {name: self.context.history.series(unit.keys[name], before) for name in found}
             found = {n: without_drift(d, past[n], between) for n, d in found.items()}
@@ -307,13 +314,14 @@ class AvhDetector:
         All batches count for the age of the evidence, accepted or not, so that it can be told
         beforehand when a backfill will renew it.
         """
-        if len(earlier) < unit.settings.config.min_history:
-            return None
+        history, need = self.context.history, unit.settings.config.min_history
         # A batch that was rejected since, or that comes later, is no evidence.
         if evidence_batch is not None and evidence_batch in earlier:
-            age = self.context.history.between(evidence_batch, batch)
+            age = history.between(evidence_batch, batch)
             if age < unit.settings.refit_every:
                 return None
+        if len(history.of_its_time(batch, earlier)) < max(1, need):
+            return None
         return self.newest_whole(unit, earlier)
 
     def newest_whole(self, unit: Unit, batches: Sequence[str]) -> str:
@@ -327,7 +335,7 @@ class AvhDetector:
     def refresh(self, units: Sequence[Unit], batch: str) -> None:
         """Renew the evidence that is missing or old."""
         for unit in units:
-            earlier = self.before(unit, batch)
+            earlier = self._earlier(unit, batch)
             newest = self._to_sample(unit, self._sampled(unit), earlier, batch)
             if newest is None:
                 continue
@@ -423,7 +431,7 @@ class AvhDetector:
             fpr=program.fpr,
             fpr_bound=program.fpr_bound,
             bounds=program.bounds,
-            **rests_on(history, past, batch),
+            **rests_on(history.alike(batch), past, batch),
             ranges=shown_key(unit.keys["range"]) if "range" in unit.keys else None,
             rows=shown_key(unit.keys["row_count"]) if "row_count" in unit.keys else None,
             sampled=unit.evidence.batch if unit.evidence else None,
