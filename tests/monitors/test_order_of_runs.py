@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dqsql import explain
 from dqsql.model.monitors import monitor_specs
+from dqsql.model.results import Status
 from tests.runner.conftest import Project
 
 from .conftest import write_project
@@ -101,3 +103,52 @@ def test_runs_in_other_portions_store_the_same(runs: Runs) -> None:
 def differing(one: list[str], other: list[str]) -> list[Any]:
     """The rows that only one of two has."""
     return sorted(set(one) ^ set(other))
+
+
+# Four batches a day for 20 days, which differ from hour to hour, and not from day to day.
+BY_HOUR = """\
+{{ config(batch_by = 'at', severity = 'warn') }}
+select
+    at,
+    kind,   -- @avh
+    amount  -- @avh
+from {{ source('raw', 't') }}
+"""
+HOURS = """
+select
+    timestamp'2024-01-01' + make_dt_interval(0, cast(b.id as int) * 6) as at,
+    if(pmod(xxhash64(r.id, b.id), 8) < 1 + 2 * (b.id % 4), 'web', 'app') as kind,
+    10 + 10 * (b.id % 4) + pmod(xxhash64(b.id, r.id), 100) / 25.0D as amount
+from range(80) as b, range(60) as r
+"""
+
+
+def test_batches_of_a_time_of_day_are_alike(tmp_path: Path, spark: SparkSession) -> None:
+    def project(name: str) -> Project:
+        made = Project(write_project(tmp_path / name, {"checks/m.sql": BY_HOUR}), spark)
+        made.data(HOURS)
+        return made
+
+    backfill, portions = project("backfill"), project("portions")
+    whole = backfill.run()
+    assert {r.status for r in whole.results} == {Status.PASS, Status.SKIPPED}
+    # Seven days are too few; that is told of each time.
+    (first,) = (r for r in whole.results if r.batch == "2024-01-08 06:00:00" and r.column == "kind")
+    assert first.message == "still learning: 7 of 8 accepted batches of 06:00"
+    batches = sorted({str(r.batch) for r in whole.results})
+    last = batches[-1]
+    (verdict,) = (r for r in whole.results if r.batch == last and r.column == "amount")
+    assert verdict.details["history"] == ["2024-01-01 18:00:00", "2024-01-19 18:00:00", 19]
+    assert verdict.details["left_out"] == []
+    # More of that time are read than there are days in what other monitors look at.
+    for some in (batches[:30], batches[30:78], [batches[78]], [last]):
+        portions.run(batches=some)
+    for table in TABLES:
+        assert differing(stored(portions, table), stored(backfill, table)) == [], table
+    again = explain(verdict.check_id, batch=last, project_dir=portions.root, spark=spark)
+    assert again.same and len(again.past) == 19
+    # What is usual at midnight is not so in the evening.
+    rows, source = HOURS.split("    if(", 1)
+    portions.data(f"{rows}    if({source.replace('(b.id % 4)', 'if(b.id = 79, 0, b.id % 4)')}")
+    told = portions.run(batches=[last]).results
+    assert {r.column for r in told if r.status is Status.WARN} == {"kind", "amount"}
