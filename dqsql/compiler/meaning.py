@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.made import Definitions, rows_of, upstream_of
-from dqsql.compiler.plan import row_columns
+from dqsql.compiler.output_columns import row_columns
 from dqsql.compiler.states import ROWS
 from dqsql.compiler.trees import renamed
 from dqsql.dialect import to_sql

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -10,13 +10,13 @@ from typing import Any
 from sqlglot import exp
 
 from dqsql.compiler import thresholds
-from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.comparisons import bounds_of
 from dqsql.compiler.cumulative import require_mergeable
 from dqsql.compiler.keys import batch_columns, short_names, slug
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.monitors import configured_annotations, watched_metrics, with_declared_cadence
+from dqsql.compiler.output_columns import OutputColumns, case_matters, row_columns
 from dqsql.compiler.predicates import MetricUse, Predicate
 from dqsql.compiler.privacy import pii_columns, private_keys
 from dqsql.compiler.references import RelationNames
@@ -87,13 +87,13 @@ class _ModelCompiler:
     rejected: list[DqsqlError] = field(default_factory=list)
     refused: list[tuple[Check, DqsqlError]] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
-    _columns: tuple[str, ...] | None = None
-    _lower_columns: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self._columns = self.model.columns
-        self._lower_columns = frozenset(c.lower() for c in self._columns or ())
         self.states = StateRegistry(self.relations.used)
+
+    @cached_property
+    def _named(self) -> OutputColumns:
+        return OutputColumns(self.model, case_matters(self.project.target))
 
     @cached_property
     def _private(self) -> frozenset[str]:
@@ -123,7 +123,7 @@ class _ModelCompiler:
             return
         self.rejected.extend(_unusable_segments(self.model.config.segment_by, place))
         self.rejected.extend(private_keys(self.model, used))
-        known = self._columns
+        known = self._named.known
         if known is None:
             return
         # The project's `pii` for a folder of models lists what some of them have.
@@ -195,8 +195,8 @@ class _ModelCompiler:
 
     def _predicate(self, annotation: Annotation) -> Predicate:
         """The predicate of an annotation without its thresholds. Raises CompileError."""
-        predicate = self.resolver.predicate(annotation, self._columns)
-        self._require_columns(predicate.metrics, annotation)
+        predicate = self.resolver.predicate(annotation, self._named.known)
+        self._named.require(predicate.metrics, annotation)
         return predicate
 
     def _measured(
@@ -255,7 +255,7 @@ class _ModelCompiler:
         if len(about) != 1:
             return None
         name = about.pop()
-        return next((c for c in self._columns or () if c.lower() == name), named[name])
+        return next((c for c in self._named.known or () if c.lower() == name), named[name])
 
     def _metric(self, use: MetricUse, annotation: Annotation) -> Metric:
         scope = annotation.settings.scope
@@ -318,8 +318,8 @@ class _ModelCompiler:
                 candidates=(),
                 unbound=None,
             )
-            predicate = self.resolver.predicate(about, self._columns)
-            self._require_columns(predicate.metrics, annotation)
+            predicate = self.resolver.predicate(about, self._named.known)
+            self._named.require(predicate.metrics, annotation)
             found.extend(
                 Watched(metric.family, metric.name, self._metric(use, about).alias, metric.about)
                 for use in predicate.metrics
@@ -343,7 +343,7 @@ class _ModelCompiler:
         return annotation.settings.severity or self.model.config.severity or self.project.severity
 
     def _free_id(self, about: str | None, name: str) -> str:
-        short = short_names(self._columns or self.model.annotated)
+        short = short_names(self._named.known or self.model.annotated)
         parts = [self.model.name, about and short.get(about.lower(), slug(about)), slug(name)]
         base = ".".join(p for p in parts if p)
         unique, number = base, 2
@@ -351,30 +351,6 @@ class _ModelCompiler:
             unique, number = f"{base}_{number}", number + 1
         self._ids.add(unique)
         return unique
-
-    def _require_columns(self, metrics: Sequence[MetricUse], annotation: Annotation) -> None:
-        known = self._columns
-        if known is None:
-            return
-        for use in metrics:
-            for reference in row_columns(use.sql):
-                head, last = reference.parts[0].name, reference.parts[-1].name
-                if known.count(head) > 1:
-                    raise CompileError(
-                        f"{known.count(head)} columns of {self.model.name} are called {head!r}",
-                        span=locate(annotation.span, head),
-                        hint=f"give one another name in the SELECT: .. as {head}_2",
-                    )
-                if head.lower() in self._lower_columns:
-                    continue
-                hint = f"its columns are {', '.join(known)}; a text needs quotes: '{head}'"
-                if len(reference.parts) > 1 and last.lower() in self._lower_columns:
-                    hint = f"checks see the columns of the SELECT, not its tables: write {last}"
-                raise UnknownNameError(
-                    f"the model {self.model.name} has no column {head!r}",
-                    span=locate(annotation.span, head),
-                    hint=nearest(head, known) or hint,
-                )
 
 
 def refused_check(model: CheckModel, text: str, span: Span) -> Check:
@@ -441,17 +417,6 @@ def _refuse_literal(metric: str, kind: str, annotation: Annotation) -> None:
             if found.is_string
             else f"for example @{kind}(row_count)",
         )
-
-
-def row_columns(metric: exp.Expr) -> Iterator[exp.Column]:
-    """The references to the model's columns in a metric; not those to a frequency table's."""
-    if isinstance(metric, exp.Column):
-        yield metric
-        return
-    own = find_own(metric)
-    children = own.over_rows(metric.expressions) if own else list(metric.iter_expressions())
-    for child in children:
-        yield from row_columns(child)
 
 
 def _check_options(annotation: Annotation, kind: str) -> None:

@@ -20,7 +20,7 @@ from dqsql.compiler.counts import (
 )
 from dqsql.compiler.cumulative import cumulative_states, prefix_query, total_query
 from dqsql.compiler.keys import BATCH, SEGMENT, batch_columns, identifier_table, model_view
-from dqsql.compiler.plan import row_columns
+from dqsql.compiler.output_columns import row_columns
 from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.compiler.segments import batches_query
 from dqsql.compiler.trees import has_aggregate

@@ -421,6 +421,9 @@ def test_two_columns_of_one_name(compile_model: CompileModel) -> None:
     (error,) = compile_model(text).errors
     assert error.message == "2 columns of orders are called 'a'"
     assert error.span is not None and error.span.line == 1
+    # To Spark they are the same whatever their case.
+    (error,) = compile_model(text.replace("u.a", "id as A")).errors
+    assert error.message == "2 columns of orders are called 'a'"
 
 
 def test_misspelt_column_beside_several(compile_model: CompileModel) -> None:
