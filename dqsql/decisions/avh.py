@@ -170,7 +170,7 @@ def evaluate(
     """
     usual = UsualRows() if program.bounds == "paper" else UsualRows.of(history.get(ROWS, ()))
     rows, complete = (np.array([new.get(name, np.nan)], dtype=float) for name in (ROWS, COMPLETE))
-    empty = bool(empty_by_chance(program, complete, rows)[0])
+    empty = bool(empty_by_chance(program, history, complete, rows)[0])
     verdicts = [
         _evaluate_clause(
             clause,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
@@ -115,8 +116,8 @@ def novelty_config(*positional: object, **named: object) -> NoveltyConfig:
 
 
 SMALLEST_RESOLUTION = 1e-9
-# The relative standard error of an approximate number of distinct values (1.04 / sqrt(4096)).
-_SKETCH_ERROR = 1.04 / 64
+# Registers of the sketches of distinct values.
+_REGISTERS = 4096
 # So many steps say whether a metric always moves by the same.
 _FEWEST_STEPS = 5
 
@@ -154,7 +155,7 @@ def resolution(
             level = float(np.median(training[:, i]))
             floor[i] = max(floor[i], RELATIVE_RESOLUTION * level, one_row)
         elif feature.metric == "approx_count_distinct":
-            floor[i] = max(floor[i], _SKETCH_ERROR * float(np.median(training[:, i])))
+            floor[i] = max(floor[i], _sketch_error(float(np.median(training[:, i]))))
         low, high = (place.get((feature.column, name)) for name in ("min", "max"))
         if feature.metric not in UNIT_METRICS or low is None or high is None:
             continue
@@ -162,6 +163,17 @@ def resolution(
             spread = float(np.median(training[:, high] - training[:, low]))
             floor[i] = max(floor[i], RELATIVE_RESOLUTION * spread)
     return np.asarray(np.maximum(floor, SMALLEST_RESOLUTION), dtype=float)
+
+
+def _sketch_error(count: float) -> float:
+    """The standard error of an approximate number of distinct values.
+
+    Of few values, that of linear counting (Whang et al., "A linear-time probabilistic counting
+    algorithm", 1990, equation 11), of many that of HyperLogLog (Flajolet et al. 2007).
+    """
+    load = max(count, 0.0) / _REGISTERS
+    few = math.sqrt(_REGISTERS * (math.exp(min(load, 5.0)) - load - 1)) if load < 5 else math.inf
+    return min(few, 1.04 / math.sqrt(_REGISTERS) * max(count, 0.0))
 
 
 def aggregate(distances: FloatArray, aggregation: str, axis: int) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -27,6 +27,8 @@ _FORMAT_VERSION = 2
 # The method of bounds on counted rows, which depend on the number of rows of the batch.
 COUNTED = "beta_binomial"
 ROWS = "row_count"
+# How probable it must be that no row of a batch has a value, for nothing to be made of it.
+_BY_CHANCE = 0.001
 COMPLETE = "complete_ratio"
 
 SHARE_TOLERANCE = 1e-9
@@ -334,7 +336,7 @@ def breaks(
     out = np.zeros(size, dtype=bool)
     rows = np.asarray(new.get(ROWS, np.full(size, np.nan)), dtype=float)
     usual = UsualRows() if program.bounds == "paper" else UsualRows.of(history.get(ROWS, ()))
-    empty = empty_by_chance(program, new.get(COMPLETE, np.full(size, np.nan)), rows)
+    empty = empty_by_chance(program, history, new.get(COMPLETE, np.full(size, np.nan)), rows)
     for clause in program.clauses:
         if clause.method == COUNTED:
             out |= outside(clause, new[clause.metric], rows)[0]
@@ -354,23 +356,33 @@ def breaks(
 
 
 def empty_by_chance(
-    program: Program, complete: npt.ArrayLike, rows: npt.ArrayLike
+    program: Program,
+    history: Mapping[str, npt.ArrayLike],
+    complete: npt.ArrayLike,
+    rows: npt.ArrayLike,
 ) -> npt.NDArray[np.bool_]:
-    """Return which batches have no value of the column where its bound on nulls allows that.
+    """Return which batches may have no value of the column by chance.
 
     Few rows of a column that is mostly null may have none: then its other metrics have none, too.
+    So it is if the shares before make that as probable as 1 in 1,000, or if a bound on nulls would.
 
     Args:
         program: the program.
-        complete: the share of rows with a value of each batch.
-        rows: its number of rows.
+        history: per metric, values of the batches before.
+        complete, rows: of each batch the share of rows with a value, and their number.
     """
     complete, rows = np.asarray(complete, dtype=float), np.asarray(rows, dtype=float)
-    bounds = [c for c in program.clauses if c.metric == COMPLETE and c.method == COUNTED]
-    found: npt.NDArray[np.bool_] = (complete == 0) & bool(bounds)
-    for clause in bounds:
-        found &= ~outside(clause, complete, rows)[0]
-    return found
+    before, sizes = (np.asarray(history.get(m, ()), dtype=float) for m in (COMPLETE, ROWS))
+    counted = before * sizes if before.size == sizes.size else np.array([])
+    known, null = np.isfinite(counted), 0.0
+    if known.any() and sizes[known].sum() > 0:
+        null = max(0.0, 1.0 - float(counted[known].sum() / sizes[known].sum()))
+    found = null ** np.maximum(rows, 1.0) >= _BY_CHANCE
+    for clause in program.clauses:
+        if clause.metric == COMPLETE and clause.method == COUNTED:
+            rare = replace(clause, fpr=max(clause.fpr, _BY_CHANCE))
+            found |= ~outside(rare, complete, rows)[0]
+    return np.asarray(found & (complete == 0), dtype=np.bool_)
 
 
 def describe(clause: Clause, observed: float, lower: float, upper: float, status: Status) -> str:
