@@ -379,7 +379,7 @@ def empty_by_chance(
         null = max(0.0, 1.0 - float(counted[known].sum() / sizes[known].sum()))
     found = null ** np.maximum(rows, 1.0) >= _BY_CHANCE
     for clause in program.clauses:
-        if clause.metric == COMPLETE and clause.method == COUNTED:
+        if clause.metric == COMPLETE and clause.method == COUNTED and np.isinf(clause.upper):
             rare = replace(clause, fpr=max(clause.fpr, _BY_CHANCE))
             found |= ~outside(rare, complete, rows)[0]
     return np.asarray(found & (complete == 0), dtype=np.bool_)

@@ -158,6 +158,11 @@ def test_few_rows_of_a_column_that_is_mostly_null_may_have_no_value_at_all() -> 
     assert found.status != "null"
     assert "may be chance" in " ".join(c.explanation for c in found.clauses)
     assert verdict(past, AvhConfig(), row_count=400.0, **none).status != "pass"
+    # Where no bound on nulls is there at the rate, it is no chance all the same.
+    rare = AvhConfig(fpr=1e-5)
+    assert verdict(past, rare, row_count=ROWS, **none).status == "null"
+    few = verdict(past, rare, row_count=25.0, **none)
+    assert all(c.status != "null" for c in few.clauses)
     full = verdict(past, AvhConfig(), mean=np.nan, complete_ratio=0.05, row_count=25.0)
     assert any(c.status == "null" for c in full.clauses)
 
