@@ -40,11 +40,11 @@ from dqsql.decisions.program import (
     UsualRows,
     bounds_for,
     compared,
-    describe,
     empty_by_chance,
     limit_after_odd,
     limits_by_rows,
 )
+from dqsql.decisions.program_words import describe
 from dqsql.decisions.stationarity import Transform
 from dqsql.errors import DecisionError
 from dqsql.model.metric_traits import LENGTH_METRICS

@@ -13,7 +13,8 @@ from dqsql.compiler.issues import issues
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.avh_series import resolution
 from dqsql.decisions.candidates import refit
-from dqsql.decisions.program import ProgramVerdict, UsualRows, breaks, describe, of_usual_rows
+from dqsql.decisions.program import ProgramVerdict, UsualRows, breaks, of_usual_rows
+from dqsql.decisions.program_words import describe
 from dqsql.errors import DecisionError
 from dqsql.model.plan import Family
 from tests.decisions.one_column import fit_program

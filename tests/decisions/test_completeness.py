@@ -11,7 +11,8 @@ from scipy import stats
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate
 from dqsql.decisions.beta_binomial import BetaBinomial, learn, share_limit
 from dqsql.decisions.completeness import BUDGET_SHARE, refit
-from dqsql.decisions.program import COUNTED, Program, ProgramVerdict, breaks, describe
+from dqsql.decisions.program import COUNTED, Program, ProgramVerdict, breaks
+from dqsql.decisions.program_words import describe
 from tests.decisions.one_column import fit_program
 
 ROWS = 400

@@ -177,7 +177,7 @@ def _cells(tested: ModelBacktest, one: Replayed) -> tuple[str, ...]:
 
 def _print_types(session: Session, tested: ModelBacktest) -> None:
     """The recall of each type of issue over all monitors, at each rate."""
-    from dqsql.decisions.program import issue_word
+    from dqsql.decisions.program_words import issue_word
 
     sums: dict[float | None, dict[str, tuple[int, int]]] = {}
     for one in tested.replayed:

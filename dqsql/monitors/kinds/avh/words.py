@@ -11,14 +11,8 @@ import numpy as np
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE
 from dqsql.decisions.drift import categorical_drift, new_categories
-from dqsql.decisions.program import (
-    COUNTED,
-    ClauseVerdict,
-    Program,
-    ProgramVerdict,
-    share_words,
-    transform_words,
-)
+from dqsql.decisions.program import COUNTED, ClauseVerdict, Program, ProgramVerdict
+from dqsql.decisions.program_words import share_words, transform_words
 from dqsql.decisions.running_numbers import TextState, counted_on
 from dqsql.model.metric_traits import (
     CATEGORICAL_DISTANCES,
