@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
@@ -116,8 +115,6 @@ def novelty_config(*positional: object, **named: object) -> NoveltyConfig:
 
 
 SMALLEST_RESOLUTION = 1e-9
-# Registers of the sketches of distinct values.
-_REGISTERS = 4096
 # So many steps say whether a metric always moves by the same.
 _FEWEST_STEPS = 5
 
@@ -140,8 +137,7 @@ def resolution(
 
     As for `@anomaly` (see `anomaly_bands.resolutions_of`): of a metric that hardly varies 1 % of
     its level; for min, max, mean, median and stddev that hardly vary, or move by one and the same
-    step, at least 1 % of the column's range, where both min and max take part. An approximate
-    number of distinct values may be off by its standard error without a change. The share of the
+    step, at least 1 % of the column's range, where both min and max take part. The share of the
     most frequent value hangs on how many rows the others have, and moves smoothly where a table
     grows: at least 1 % of its level, and one row of the `rows` of the batch under test.
     """
@@ -154,8 +150,6 @@ def resolution(
             one_row = 1.0 / rows if rows else 0.0
             level = float(np.median(training[:, i]))
             floor[i] = max(floor[i], RELATIVE_RESOLUTION * level, one_row)
-        elif feature.metric == "approx_count_distinct":
-            floor[i] = max(floor[i], _sketch_error(float(np.median(training[:, i]))))
         low, high = (place.get((feature.column, name)) for name in ("min", "max"))
         if feature.metric not in UNIT_METRICS or low is None or high is None:
             continue
@@ -163,17 +157,6 @@ def resolution(
             spread = float(np.median(training[:, high] - training[:, low]))
             floor[i] = max(floor[i], RELATIVE_RESOLUTION * spread)
     return np.asarray(np.maximum(floor, SMALLEST_RESOLUTION), dtype=float)
-
-
-def _sketch_error(count: float) -> float:
-    """The standard error of an approximate number of distinct values.
-
-    Of few values, that of linear counting (Whang et al., "A linear-time probabilistic counting
-    algorithm", 1990, equation 11), of many that of HyperLogLog (Flajolet et al. 2007).
-    """
-    load = max(count, 0.0) / _REGISTERS
-    few = math.sqrt(_REGISTERS * (math.exp(min(load, 5.0)) - load - 1)) if load < 5 else math.inf
-    return min(few, 1.04 / math.sqrt(_REGISTERS) * max(count, 0.0))
 
 
 def aggregate(distances: FloatArray, aggregation: str, axis: int) -> FloatArray:
