@@ -83,7 +83,7 @@ class History:
         self._profiles: dict[MetricKey, dict[str, MetricProfile]] = {}
         self._texts: dict[MetricKey, dict[str, str]] = {}
         self._warned: dict[str, set[str]] = {}
-        self._times = TimesOfDay(self._known)
+        self._times = TimesOfDay([b for b in self._known if b != NEXT])
         self._alike: dict[tuple[str, int], History] = {}
         self.time: dt.time | None = None
 
@@ -202,13 +202,15 @@ class History:
         See `time_of`.
         """
         time = self.time_of(batch)
-        same = earlier if time is None else self._times.at(time, earlier)
-        return earlier if time is not None and self._times.is_new(batch, same) else same
+        if time is None:
+            return earlier
+        same = self._times.like(batch, time, earlier)
+        return earlier if self._times.is_new(batch, same) else same
 
     def alike(self, batch: str) -> History:
-        """What is to be known of a batch: where several come a day, of those of its time of day.
+        """The batches before a batch: where several come a day, those of its time of day.
 
-        Of all, where that time is new. The values are shared.
+        All of them, where that time is new. The values are shared.
         """
         time = self.time_of(batch)
         if time is None or self.time is not None:
@@ -216,10 +218,12 @@ class History:
         key = (batch, len(self._accepted))
         if key not in self._alike:
             view = copy.copy(self)
-            view._accepted = self._times.at(time, self._accepted)
-            view._known = self._times.at(time, self._known)
+            end = bisect_left(self._known, batch_order(batch), key=batch_order)
+            view._known = self._times.like(batch, time, self._known[:end])
+            seen = set(view._known)
+            view._accepted = [b for b in self.before(batch) if b in seen]
             view.time = time
-            is_new = self._times.is_new(batch, view.before(batch))
+            is_new = self._times.is_new(batch, view._accepted)
             self._alike = {key: self if is_new else view}
         return self._alike[key]
 

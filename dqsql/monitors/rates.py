@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.adoption import is_checked
@@ -84,19 +85,22 @@ class ProjectRates:
             return DEFAULT_RATES
         from dqsql.decisions.budget import budget_of_model, rates_of_decisions
 
-        often = {
-            name: self._often(name, batches if name == model else ()) for name in self.deciding
-        }
+        often = {**self._usual, model: self._often(model, batches)}
         every = {name: often[name] * sum(number) for name, number in self.deciding.items()}
         budget = budget_of_model(self.budget, every[model], list(every.values()))
         return Rates(*rates_of_decisions(budget, *(often[model] * n for n in self.deciding[model])))
 
-    def _often(self, model: str, batches: Collection[str]) -> float:
+    @cached_property
+    def _usual(self) -> dict[str, float]:
+        return {name: self._often(name) for name in self.deciding}
+
+    def _often(self, model: str, batches: Collection[str] = ()) -> float:
         """How many batches a model gets in a day."""
         known = self.ledgers.get(model, ())
         often = cadence({*known, *batches})
-        setting_up = len({int(_day(b) or 0) for b in known}) < _SETTING_UP
-        return min(often, 1.0) if model in self.by_run and setting_up else often
+        if model in self.by_run and len({int(_day(b) or 0) for b in known}) < _SETTING_UP:
+            return min(often, 1.0)
+        return often
 
 
 def project_rates(project: Project, plans: Iterable[Plan], ledgers: Ledgers) -> ProjectRates:

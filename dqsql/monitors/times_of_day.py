@@ -48,6 +48,17 @@ class TimesOfDay:
         """Those of some batches that are of a time of day."""
         return [b for b in batches if (m := self._moments.get(b)) is not None and m.time() == time]
 
+    def like(self, batch: str, time: dt.time, earlier: Sequence[str]) -> list[str]:
+        """Those of the batches before a batch that are of its time of day, oldest first.
+
+        From the last gap of more than 14 days on: a time that comes again when clocks are changed
+        is not what it was in the winter before.
+        """
+        same = self.at(time, earlier)
+        later = [*(self._moments[b] for b in same[1:]), self._moments.get(batch, self._ordered[-1])]
+        gaps = (i for i, b in enumerate(same) if later[i] - self._moments[b] > _SHOWING)
+        return same[max(gaps, default=-1) + 1 :]
+
     def is_new(self, batch: str, same: Sequence[str]) -> bool:
         """Whether the time of day of a batch is new in the feed, with `same` before it."""
         moment = self._moments.get(batch, self._ordered[-1])

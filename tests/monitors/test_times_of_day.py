@@ -73,6 +73,25 @@ def test_a_history_as_a_batch_of_an_hour_sees_it() -> None:
     assert details["left_out"] == []
 
 
+def test_a_time_that_comes_again_after_months_is_new() -> None:
+    """As the names in UTC of loads at 6:00 and 18:00 in New York."""
+    winter, summer = at([11, 23], 60, "2026-01-01"), at([10, 22], 120, "2026-03-02")
+    again = at([11, 23], 40, "2026-07-01")
+    batches = [*winter, *summer, *again]
+    history = History(batches, known=batches)
+    assert history.alike(again[2]).time is None
+    last = history.alike(again[-1])
+    assert last.before(again[-1]) == again[1:-1:2]
+    assert last.steps(last.before(again[-1]), again[-1]) == again[1:-1:2]
+    assert history.of_its_time(again[-1], batches[:-1]) == again[1:-1:2]
+    assert history.alike(winter[-1]).before(winter[-1]) == winter[1:-1:2]
+
+
+def test_the_next_batch_is_no_name_of_a_time() -> None:
+    history = History(HOURLY, known=[*HOURLY, NEXT])
+    assert history.alike(NEXT).before(NEXT) == HOURLY[::24]
+
+
 def test_a_time_of_day_that_is_new_is_compared_with_all() -> None:
     new = "2026-10-21 12:30:00"
     batches = [*HOURLY, "2026-10-20 12:30:00", new]

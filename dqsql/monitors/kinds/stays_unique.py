@@ -33,6 +33,8 @@ _NAME = "stays_unique"
 _SETTINGS = {"min_history": at_least(2), "window": at_least(2)}
 # So many repeats would have been in batches that had none, if they still came: none then has 0.25%.
 _EXPECTED = 6.0
+# By so much more pairs of rows a batch is of the size of those before.
+_LARGER = 1.5
 _WINDOW, _MIN_HISTORY, _ROWS = 30, 7, "row_count"
 
 
@@ -89,11 +91,15 @@ def _by_chance(
     Of n values drawn at random, n (n - 1) / 2 pairs may be equal. If k pairs are, all of them in
     this batch and none in those before, the probability of that is the share of the pairs that this
     batch has, to the power of k. It is held to be chance if it is more than 1 / `need`: one repeat
-    after `need` batches of equal size is not.
+    after `need` batches of about equal size is not.
     """
     pairs = _pairs(history, rows, [*past, batch])
     share = pairs[-1] / pairs.sum()
-    return math.inf if share == 1 else math.ceil(math.log(need) / -math.log(share)) - 1.0
+    # Where there are not many more batches than are needed, one of a few more rows is no larger.
+    rare = max(1 / need, _LARGER / (len(past) + 1))
+    if not 0 < share < 1:
+        return math.inf if share == 1 else 0.0
+    return math.ceil(math.log(rare) / math.log(share)) - 1.0
 
 
 def _pairs(history: History, rows: MetricKey | None, batches: Sequence[str]) -> FloatArray:
@@ -139,7 +145,7 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     key = recompute.stored_key(details["series"])
     rows = details.get("rows") and recompute.stored_key(details["rows"])
     now, was_key = _seen(stored.history, key, stored.batch, stored.past)
-    need = details.get("min_history", _MIN_HISTORY)
+    need = details.get("min_history", 2)
     most = _by_chance(stored.history, rows, stored.batch, stored.past, need)
     limit = finite(most) if was_key else None
     return recompute.Recomputed(
