@@ -242,7 +242,7 @@ def _evenly_spaced(
     """What makes metrics those of batches at equal distances: (K + 1) x F, to be added.
 
     The oldest date of a full copy stays where it is, and is two days further from the batch if one
-    is missing between. That is no news of the values.
+    is missing between. That is no news of the values. Nor is that dates moved on with the batches.
 
     Args:
         features: the F metrics.
@@ -257,9 +257,11 @@ def _evenly_spaced(
     offset = days - np.arange(len(days)) * np.median(np.diff(days))
     places = [i for i, feature in enumerate(features) if feature.metric in DAY_METRICS]
     if places and offset.any():
-        dates = training[:, places] + days[:-1][counted, None]
-        stands = np.median(np.abs(np.diff(dates, axis=0)), axis=0) < _STANDS
-        shift[:, places] = np.where(stands, offset[:, None], 0.0)
+        values, at = training[:, places], days[:-1][counted, None]
+        # Of batches whose names SQL does not read as dates, days are counted from 1970.
+        for sign in (1.0, -1.0):
+            stands = np.median(np.abs(np.diff(values + sign * at, axis=0)), axis=0) < _STANDS
+            shift[:, places] += np.where(stands, sign * offset[:, None], 0.0)
     return shift
 
 

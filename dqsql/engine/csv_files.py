@@ -178,10 +178,13 @@ def headers_of(source: Source, options: Mapping[str, str]) -> dict[Path, list[st
     return {file: header for file in files if (header := _header(file, _separator(given)))}
 
 
-def check_headers(source: Source, headers: Mapping[Path, Sequence[str]], root: Path) -> None:
+def check_headers(
+    source: Source, headers: Mapping[Path, Sequence[str]], root: Path, about: str | None = None
+) -> None:
     """Refuse files of one source whose headers (`headers_of`) name other columns in the same place.
 
-    A file may have more columns at its end, see `unread_columns`.
+    A file may have more columns at its end, see `unread_columns`. `about` is what people call a
+    source that no file names.
 
     Raises:
         EngineError: two files differ.
@@ -194,11 +197,12 @@ def check_headers(source: Source, headers: Mapping[Path, Sequence[str]], root: P
         other = next(((a, b) for a, b in pairs if a.lower() != b.lower()), None)
         if other is not None:
             raise EngineError(
-                f"the files of {source.unique_id} have different headers: where"
+                f"the files of {about or source.unique_id} have different headers: where"
                 f" {named_in(first, root)} has the column {other[0]}, {named_in(file, root)} has"
                 f" {other[1]}",
                 hint="Spark reads all files of a folder by position, with the header of one of"
                 " them; give them the same columns in the same order, or declare two sources",
+                span=None if about else source.span,
             )
 
 

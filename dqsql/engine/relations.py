@@ -122,8 +122,10 @@ def _is_one_small_file(path: str) -> bool:
 
 def read_source(spark: SparkSession, source: Source, about: str | None = None) -> DataFrame:
     """The rows of a source, which people call `about`. Raises EngineError."""
-    register_source(spark, source, about)
+    options = register_source(spark, source, about)
     place = source.span if about is None else None
+    if source.file_format == "csv":
+        check_headers(source, headers_of(source, options), Path.cwd(), about)
     with translated(f"cannot read {about or f'the source {source.full_name}'}", place):
         return select(spark, f"select * from {source.relation}")
 

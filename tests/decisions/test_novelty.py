@@ -143,6 +143,10 @@ def test_a_missing_day_moves_no_date_of_a_full_copy() -> None:
         moved = decide_novelty(names, history, [-2300.0, *usual], config, times)
         assert moved.status == "anomalous"
         assert moved.contributions[0].expected == pytest.approx(-2560.0)
+        # As of weeks, whose names SQL does not read: their dates are days since 1970.
+        history[:, 0] = np.where(np.isnan(history[:, 0]), np.nan, 20_000.0 + np.arange(59))
+        for new, status in ((20_060.0, "ok"), (20_300.0, "anomalous")):
+            assert decide_novelty(names, history, [new, *usual], config, times).status == status
 
 
 def test_one_moved_metric_among_steady_ones_is_found_and_named() -> None:
