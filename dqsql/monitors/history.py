@@ -85,7 +85,7 @@ class History:
         self._warned: dict[str, set[str]] = {}
         self._times = TimesOfDay([b for b in self._known if b != NEXT])
         self._alike: dict[tuple[str, int], History] = {}
-        self.time: dt.time | None = None
+        self.times: tuple[dt.time, ...] = ()
 
     def add(self, values: Iterable[MetricValue]) -> None:
         """Take in measured values; a null is NaN."""
@@ -192,39 +192,25 @@ class History:
         """The time of day of a batch, where such batches come each day, one of several times."""
         return self._times.of_next() if batch == NEXT else self._times.of(batch)
 
-    def at_time(self, time: dt.time, batches: Sequence[str]) -> list[str]:
-        """Those of some batches that are of a time of day."""
-        return self._times.at(time, batches)
-
     def of_its_time(self, batch: str, earlier: Sequence[str]) -> Sequence[str]:
-        """The batches before a batch that are of its time of day; all where that is new, or none.
-
-        See `time_of`.
-        """
-        time = self.time_of(batch)
-        if time is None:
-            return earlier
-        same = self._times.like(batch, time, earlier)
-        return earlier if self._times.is_new(batch, same) else same
+        """The batches before a batch: where several come a day, those of its time of day."""
+        return earlier if self.time_of(batch) is None else self._times.like(batch, earlier)[0]
 
     def alike(self, batch: str) -> History:
-        """The batches before a batch: where several come a day, those of its time of day.
+        """The history of a batch: where several come a day, of those before of its time of day.
 
-        All of them, where that time is new. The values are shared.
+        The values are shared.
         """
-        time = self.time_of(batch)
-        if time is None or self.time is not None:
+        if self.times or self.time_of(batch) is None:
             return self
         key = (batch, len(self._accepted))
         if key not in self._alike:
             view = copy.copy(self)
             end = bisect_left(self._known, batch_order(batch), key=batch_order)
-            view._known = self._times.like(batch, time, self._known[:end])
+            view._known, view.times = self._times.like(batch, self._known[:end])
             seen = set(view._known)
             view._accepted = [b for b in self.before(batch) if b in seen]
-            view.time = time
-            is_new = self._times.is_new(batch, view._accepted)
-            self._alike = {key: self if is_new else view}
+            self._alike = {key: view}
         return self._alike[key]
 
     @property

@@ -233,12 +233,10 @@ class MonitorRun:
         accepted = accepted_before(self.place.ledger, batches, None)
         if self.replayed:
             return accepted
-        by_time = {time: history.at_time(time, accepted) for time in set(times.values()) if time}
         found: set[str] = set()
-        for batch, time in times.items():
-            same = by_time[time] if time else []
-            end = bisect_left(same, batch_order(batch), key=batch_order)
-            found.update(same[max(0, end - depth) : end])
+        for batch in (b for b, time in times.items() if time):
+            end = bisect_left(accepted, batch_order(batch), key=batch_order)
+            found.update(history.of_its_time(batch, accepted[:end])[-depth:])
         return found
 
     @property

@@ -16,7 +16,7 @@ from typing import Any
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Monitor, Plan
 from dqsql.monitors.history import History, MetricKey
-from dqsql.monitors.times_of_day import TimesOfDay
+from dqsql.monitors.times_of_day import at_times
 
 # Stored numbers are read back as they were; what is fitted may differ in the last digits.
 _TOLERANCE = 1e-9
@@ -104,9 +104,8 @@ def batches_of(details: Mapping[str, Any], checked: Sequence[str]) -> list[str]:
     out = set(details.get("left_out") or ())
     low, high = batch_order(first), batch_order(last)
     found = [b for b in checked if low <= batch_order(b) <= high and b not in out]
-    if details.get("time") is not None:
-        time = dt.time.fromisoformat(details["time"])
-        found = TimesOfDay(found).at(time, found)
+    if details.get("times"):
+        found = at_times([dt.time.fromisoformat(time) for time in details["times"]], found)
     return sorted(found, key=batch_order)
 
 
@@ -118,8 +117,8 @@ def rests_on(history: History, past: Sequence[str], batch: str | None = None) ->
     if not past:
         return {}
     found = {"history": [past[0], past[-1], len(past)], "left_out": history.left_out(past)}
-    if history.time is not None:
-        found["time"] = history.time.isoformat()
+    if history.times:
+        found["times"] = [time.isoformat() for time in history.times]
     if batch is not None:
         last = batch_order(past[-1])
         found["since"] = [b for b in history.steps(past, batch) if batch_order(b) > last]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from dqsql.model.batches import wall_time_of
 
 # So many days before a batch show at which times of day batches come, in so many batches at most.
 _SHOWING, _MOST = dt.timedelta(days=14), 3_000
-# There is a schedule if at least this share of its times has a batch, and so many batches come a
-# day: one a day that comes an hour earlier in summer has no two times.
-_FILLED, _A_DAY = 0.5, 1.5
-# Batches of a time of day that came later than so are compared with all until there are so many.
+# There is a schedule if at least this share of its times has a batch (half of them, where clocks
+# were changed), and so many batches come a day: one that comes an hour earlier in summer has no two
+# times.
+_FILLED, _A_DAY = 0.4, 1.5
+# A new time of day counts as the nearest one until it has so many batches.
 _FEW = 8
+_DAY = 24 * 3600.0
 
 
 class TimesOfDay:
@@ -44,25 +46,39 @@ class TimesOfDay:
             return None
         return times[len(times) - 1 - times[-2::-1].index(times[-1])]
 
-    def at(self, time: dt.time, batches: Sequence[str]) -> list[str]:
-        """Those of some batches that are of a time of day."""
-        return [b for b in batches if (m := self._moments.get(b)) is not None and m.time() == time]
+    def like(self, batch: str, earlier: Sequence[str]) -> tuple[list[str], tuple[dt.time, ...]]:
+        """Those of the batches before a batch that are of its time of day, and of which they are.
 
-    def like(self, batch: str, time: dt.time, earlier: Sequence[str]) -> list[str]:
-        """Those of the batches before a batch that are of its time of day, oldest first.
-
-        From the last gap of more than 14 days on: a time that comes again when clocks are changed
-        is not what it was in the winter before.
+        A time that is new in the feed (an hour earlier since clocks were changed) is taken for the
+        nearest one until it has batches enough. One is new, too, if it was not there on the last 14
+        days with batches.
         """
-        same = self.at(time, earlier)
-        later = [*(self._moments[b] for b in same[1:]), self._moments.get(batch, self._ordered[-1])]
-        gaps = (i for i, b in enumerate(same) if later[i] - self._moments[b] > _SHOWING)
-        return same[max(gaps, default=-1) + 1 :]
-
-    def is_new(self, batch: str, same: Sequence[str]) -> bool:
-        """Whether the time of day of a batch is new in the feed, with `same` before it."""
         moment = self._moments.get(batch, self._ordered[-1])
-        return len(same) < _FEW and moment - self._ordered[0] >= _SHOWING
+        time = self.of_next() if batch not in self._moments else moment.time()
+        if time is None:
+            return list(earlier), ()
+        own = self._newest(time, earlier, moment)
+        if len(own) >= _FEW or moment - self._ordered[0] < _SHOWING:
+            return own, (time,)
+        recent = (self._moments[b] for b in earlier)
+        others = {m.time() for m in recent if m >= moment - _SHOWING} - {time}
+        if not others:
+            return own, (time,)
+        near = min(others, key=lambda other: (_apart(other, time), other))
+        chosen = {*own, *self._newest(near, earlier, moment)}
+        return [b for b in earlier if b in chosen], (time, near)
+
+    def _newest(self, time: dt.time, earlier: Sequence[str], moment: dt.datetime) -> list[str]:
+        """The batches of a time of day before a moment, since it was last new."""
+        moments = [self._moments[b] for b in earlier]
+        dates = dict.fromkeys([*(m.date() for m in moments), moment.date()])
+        days = {date: number for number, date in enumerate(dates)}
+        same = [
+            (b, days[m.date()]) for b, m in zip(earlier, moments, strict=True) if m.time() == time
+        ]
+        later = [*(day for _, day in same[1:]), days[moment.date()]]
+        gaps = (i for i, (_, day) in enumerate(same) if later[i] - day > _SHOWING.days)
+        return [b for b, _ in same[max(gaps, default=-1) + 1 :]]
 
     def _is_schedule(self, end: int) -> bool:
         """Whether the batches before a place in the order came by a schedule of several a day."""
@@ -73,3 +89,17 @@ class TimesOfDay:
             enough = max(_A_DAY * len(days), _FILLED * len(days) * len(times))
             self._scheduled[end] = bool(recent) and len(recent) >= enough
         return self._scheduled[end]
+
+
+def at_times(times: Collection[dt.time], batches: Iterable[str]) -> list[str]:
+    """Those of some batches that are of these times of day."""
+    return [b for b in batches if (m := wall_time_of(b)) is not None and m.time() in times]
+
+
+def _apart(one: dt.time, other: dt.time) -> float:
+    """How far two times of day are apart, in seconds; midnight is between 23:00 and 1:00."""
+    midnight = dt.datetime.min
+    seconds = (
+        dt.datetime.combine(midnight, one) - dt.datetime.combine(midnight, other)
+    ).total_seconds()
+    return min(seconds % _DAY, -seconds % _DAY)

@@ -59,11 +59,11 @@ def test_a_history_as_a_batch_of_an_hour_sees_it() -> None:
     history = History(HOURLY[:-1], known=HOURLY)
     last = HOURLY[-1]
     seen = history.alike(last)
-    assert seen.time == dt.time(23)
+    assert seen.times == (dt.time(23),)
     assert seen.before(last) == HOURLY[23:-1:24]
     assert (seen.between(HOURLY[-25], last), history.between(HOURLY[-25], last)) == (0, 23)
     assert seen.steps(seen.before(last), last) == HOURLY[23:-1:24]
-    assert history.alike(NEXT).time == dt.time(0)
+    assert history.alike(NEXT).times == (dt.time(0),)
     # What is accepted meanwhile is seen.
     history.accept(last)
     assert history.alike(NEXT).before(NEXT) == HOURLY[::24]
@@ -73,18 +73,33 @@ def test_a_history_as_a_batch_of_an_hour_sees_it() -> None:
     assert details["left_out"] == []
 
 
-def test_a_time_that_comes_again_after_months_is_new() -> None:
+def test_a_time_that_is_new_is_the_nearest_until_it_has_batches_enough() -> None:
     """As the names in UTC of loads at 6:00 and 18:00 in New York."""
     winter, summer = at([11, 23], 60, "2026-01-01"), at([10, 22], 120, "2026-03-02")
-    again = at([11, 23], 40, "2026-07-01")
+    again = at([11, 23], 40, "2026-06-30")
     batches = [*winter, *summer, *again]
     history = History(batches, known=batches)
-    assert history.alike(again[2]).time is None
-    last = history.alike(again[-1])
-    assert last.before(again[-1]) == again[1:-1:2]
-    assert last.steps(last.before(again[-1]), again[-1]) == again[1:-1:2]
-    assert history.of_its_time(again[-1], batches[:-1]) == again[1:-1:2]
-    assert history.alike(winter[-1]).before(winter[-1]) == winter[1:-1:2]
+
+    def before(batch: str) -> list[str]:
+        seen = history.alike(batch)
+        found = seen.before(batch)
+        assert seen.steps(found, batch) == found
+        assert list(history.of_its_time(batch, batches[: batches.index(batch)])) == found
+        assert batches_of(rests_on(seen, found), batches) == found
+        return found
+
+    assert before(winter[-1]) == winter[1:-1:2]
+    assert before(summer[0]) == winter[::2]
+    assert before(summer[4]) == [*winter[::2], *summer[:4:2]]
+    assert before(summer[16]) == summer[:16:2]
+    assert before(summer[-1]) == summer[1:-1:2]
+    assert before(again[5]) == [*summer[1::2], *again[1:5:2]]
+    assert before(again[-1]) == again[1:-1:2]
+
+
+def test_after_weeks_without_a_batch_a_time_is_not_new() -> None:
+    batches = [*at([6, 18], 20, "2026-01-01"), *at([6, 18], 3, "2026-03-01")]
+    assert History(batches, known=batches).alike(batches[-1]).before(batches[-1]) == batches[1:-1:2]
 
 
 def test_the_next_batch_is_no_name_of_a_time() -> None:
@@ -92,9 +107,5 @@ def test_the_next_batch_is_no_name_of_a_time() -> None:
     assert history.alike(NEXT).before(NEXT) == HOURLY[::24]
 
 
-def test_a_time_of_day_that_is_new_is_compared_with_all() -> None:
-    new = "2026-10-21 12:30:00"
-    batches = [*HOURLY, "2026-10-20 12:30:00", new]
-    assert History(batches[:-1], known=batches).alike(new).time is None
-    # In the first two weeks of a feed it is waited for.
-    assert History(HOURLY[:30], known=HOURLY).alike(HOURLY[31]).time == dt.time(7)
+def test_in_the_first_two_weeks_of_a_feed_each_time_is_waited_for() -> None:
+    assert History(HOURLY[:30], known=HOURLY).alike(HOURLY[31]).before(HOURLY[31]) == [HOURLY[7]]

@@ -149,7 +149,7 @@ class AvhDetector:
                 results.append(kept_out)
             elif len(past) < need:
                 unmeasured = max(0, len(self.before(unit, batch)[-need:]) - len(past))
-                time = self.context.history.alike(batch).time
+                time = self.context.history.time_of(batch)
                 results.append(learning(unit.monitor, batch, len(past), need, unmeasured, time))
             else:
                 ready.append(unit)
