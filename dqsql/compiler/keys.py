@@ -158,7 +158,7 @@ def short_names(columns: tuple[str, ...]) -> dict[str, str]:
 
 
 def _fingerprint(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    return hashlib.sha256(" ".join(text.lower().split()).encode()).hexdigest()[:8]
 
 
 def _between_words(found: re.Match[str]) -> str:

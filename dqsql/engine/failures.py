@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
@@ -221,8 +222,8 @@ def translate(error: Exception, doing: str, span: Span | None = None) -> EngineE
 def _unreadable(text: str) -> str | None:
     """The file of this machine that Spark says not to be there, and may not read."""
     found = _NO_FILE.search(text)
-    there = found is not None and os.path.exists(found[1]) and not os.access(found[1], os.R_OK)
-    return found[1] if found is not None and there else None
+    path = "" if found is None else unquote(found[1])
+    return path if os.path.exists(path) and not os.access(path, os.R_OK) else None
 
 
 def _hint(text: str, condition: str) -> str | None:

@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterable, Sequence
 
 from dqsql.model.batches import wall_time_of
 
-# So many days before a batch show at which times of day batches come, in so many batches at most.
-_SHOWING, _MOST = dt.timedelta(days=14), 3_000
+# So many days before a batch show at which times of day batches come.
+_SHOWING = dt.timedelta(days=14)
 # There is a schedule if at least this share of its times has a batch (half of them, where clocks
 # were changed), and so many batches come a day: one that comes an hour earlier in summer has no two
 # times.
 _FILLED, _A_DAY = 0.4, 1.5
 # A new time of day counts as the nearest one until it has so many batches.
-_FEW = 8
+_FEW = 14
 _DAY = 24 * 3600.0
 
 
@@ -83,8 +83,8 @@ class TimesOfDay:
     def _is_schedule(self, end: int) -> bool:
         """Whether the batches before a place in the order came by a schedule of several a day."""
         if end not in self._scheduled:
-            recent = self._ordered[max(0, end - _MOST) : end]
-            recent = recent[bisect_left(recent, recent[-1] - _SHOWING) :] if recent else []
+            since = self._ordered[end - 1] - _SHOWING if end else dt.datetime.max
+            recent = self._ordered[bisect_left(self._ordered, since) : end]
             days, times = {m.date() for m in recent}, {m.time() for m in recent}
             enough = max(_A_DAY * len(days), _FILLED * len(days) * len(times))
             self._scheduled[end] = bool(recent) and len(recent) >= enough

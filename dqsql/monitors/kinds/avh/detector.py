@@ -320,9 +320,8 @@ class AvhDetector:
             age = history.between(evidence_batch, batch)
             if age < unit.settings.refit_every:
                 return None
-        if len(history.of_its_time(batch, earlier)) < max(1, need):
-            return None
-        return self.newest_whole(unit, earlier)
+        same = history.of_its_time(batch, earlier)
+        return self.newest_whole(unit, same) if len(same) >= max(1, need) else None
 
     def newest_whole(self, unit: Unit, batches: Sequence[str]) -> str:
         """The newest batch with a value of every metric; the newest at all where there is none.
