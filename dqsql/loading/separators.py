@@ -1,9 +1,10 @@
-"""How CSV files that nobody has declared are read: what their beginning shows."""
+"""How CSV and JSON files that nobody has declared are read: what their beginning shows."""
 
 from __future__ import annotations
 
 import codecs
 import csv
+import json
 from collections.abc import Sequence
 from io import StringIO
 from itertools import islice
@@ -39,6 +40,21 @@ def csv_options(file: Path, separator: str | None = None) -> dict[str, str]:
     if broken or encoding == _UTF_16:
         options["multiLine"] = "true"
     return options
+
+
+def json_options(file: Path) -> dict[str, str]:
+    """The options with which Spark reads a JSON file of this machine.
+
+    `multiLine` where its objects go over several lines; nothing where each line is one.
+    """
+    first, *more = _beginning(file).decode("utf-8-sig", errors="replace").split("\n", 1)
+    if not more or not first.lstrip().startswith(("[", "{")):
+        return {}
+    try:
+        json.loads(first)
+    except ValueError:
+        return {"multiLine": "true"}
+    return {}
 
 
 def _separator_of(text: str) -> str:

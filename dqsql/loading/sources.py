@@ -14,7 +14,7 @@ import yaml
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span
 from dqsql.loading.documents import Document, Section
-from dqsql.loading.separators import csv_options
+from dqsql.loading.separators import csv_options, json_options
 from dqsql.model.project import Source
 from dqsql.model.settings import as_mapping, as_names, as_text
 from dqsql.model.wording import scalar_text
@@ -189,6 +189,8 @@ def _reading(path: str, example: Path | None) -> tuple[str, dict[str, str]]:
     """The format and the options with which Spark reads what no source names."""
     seen = Path(path) if example is None else example
     file_format = guess_format(path if is_known_format(path) else str(seen))
+    if file_format == "json":
+        return "json", json_options(next(_files_inside(seen), seen))
     if file_format not in ("csv", _TABS):
         return file_format, {}
     separator = "\t" if file_format == _TABS else None

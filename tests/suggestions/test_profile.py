@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from dqsql.errors import DqsqlError, UsageError
+from dqsql.loading.sources import declaration
 from dqsql.report.profile import profile_table
 from dqsql.runner.compilation import Where
 from dqsql.runner.profile import profile
@@ -205,6 +206,25 @@ def test_values_are_those_that_pandas_wrote(
     shown, numbers = found.column("größe").distribution, found.column("n").summary
     assert shown is not None and sorted(shown.values) == sorted(texts)
     assert numbers is not None and numbers.mean == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"day": "2024-01-01", "n": 1}\n{"day": "2024-01-02", "n": 2}\n',
+        '[{"day": "2024-01-01", "n": 1}, {"day": "2024-01-02", "n": 2}]',
+        '[\n  {"day": "2024-01-01", "n": 1},\n  {"day": "2024-01-02", "n": 2}\n]\n',
+        '[{"day": "2024-01-01",\n  "n": 1},\n {"day": "2024-01-02", "n": 2}]',
+    ],
+)
+def test_json_by_lines_and_as_one_array(lake: Where, spark: SparkSession, text: str) -> None:
+    (Path(lake.project_dir) / "days.json").write_text(text, encoding="utf-8")
+    (found,) = profile(lake, ["days.json"], spark=spark)
+    assert [(c.name, c.spark_type) for c in found.columns] == [("day", "string"), ("n", "bigint")]
+    assert found.rows == 2
+    multi_line = not text.startswith("{") and "\n" in text
+    shown = declaration("files", "days", f"{lake.project_dir}/days.json", "days.json", first=True)
+    assert ("multiLine" in shown) == multi_line
 
 
 def test_pattern_of_files(lake: Where, spark: SparkSession) -> None:
