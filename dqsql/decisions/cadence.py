@@ -11,6 +11,7 @@ import calendar
 import datetime as dt
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,8 +36,11 @@ _REGULAR = 0.5
 _SAME_DAY = dt.timedelta(days=3)
 # What is believed before anything was seen: one in eleven is missing, with the weight of 1.1.
 _PRIOR_MISSING, _PRIOR = 0.1, 1.1
-# So many batches say what the rhythm is.
-_NEWEST = 200
+# So many batches say what the rhythm is, or those of so long a time where these are more: a rhythm
+# of minutes has weekends, too.
+_NEWEST, _SEEN = 200, dt.timedelta(days=15)
+# A rhythm of several uneven steps has most batches at places that a batch had before.
+_AGAIN = 0.9
 
 
 def history_for(fpr: float) -> int:
@@ -117,7 +121,9 @@ class Cadence:
         units = ("week", "day", "hour")
         unit = next((u for u in units if seconds % UNIT_SECONDS[u] == 0), "minute")
         number = max(1, seconds // UNIT_SECONDS[unit])
-        some = " on some days" if self.weekdays or self._is_partial else ""
+        partial = self._is_partial
+        days = {day for day, _ in self.places or ()} if partial else range(7)
+        some = " on some days" if self.weekdays or len(days) < 7 else " at some times" * partial
         return f"every {unit}{some}" if number == 1 else f"every {number} {unit}s{some}"
 
     @property
@@ -149,7 +155,7 @@ def learn_cadence(times: Sequence[dt.datetime]) -> Cadence | None:
 
     That of the newest, where they are many: rhythms change.
     """
-    times = times[-_NEWEST:]
+    times = times[-max(_NEWEST, newest_days(times)) :]
     gaps = [b - a for a, b in pairwise(times) if b > a]
     if len(gaps) < 2:
         return None
@@ -157,10 +163,27 @@ def learn_cadence(times: Sequence[dt.datetime]) -> Cadence | None:
         return Cadence(months=months)
     step, often = Counter(gaps).most_common(1)[0]
     if often * 2 < len(gaps):
-        return None
+        return _uneven(times, gaps)
     if step > _DAY:
         return Cadence(step)
     return Cadence(step, places=_places(times, step))
+
+
+def newest_days(times: Sequence[dt.datetime]) -> int:
+    """How many of the times, oldest first, are of the last 15 days."""
+    return len(times) - bisect_left(times, times[-1] - _SEEN) if times else 0
+
+
+def _uneven(times: Sequence[dt.datetime], gaps: Sequence[dt.timedelta]) -> Cadence | None:
+    """The rhythm of batches at the same uneven times of each day, as 6:00, 10:00 and 18:00."""
+    step = dt.timedelta(seconds=math.gcd(*(round(gap.total_seconds()) for gap in gaps)))
+    span = times[-1] - times[0]
+    if step >= _DAY or span < 2 * _WEEK or span > _MAX_STEPS * step:
+        return None
+    places = _places(times, step)
+    seen = Counter((t.weekday(), t.time()) for t in times)
+    again = sum(n for place, n in seen.items() if n > 1 and place in places)
+    return Cadence(step, places=places) if again >= _AGAIN * len(times) else None
 
 
 def _meets(place: dt.datetime, moment: dt.datetime) -> bool:

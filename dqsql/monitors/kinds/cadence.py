@@ -91,7 +91,8 @@ class CadenceDetector(MonitorByMonitor):
         zones, clock = self._zones
         fpr = rules.fpr or self.context.fpr(monitor)
         rules = replace(rules, fpr=fpr, zones=zones, clock=clock)
-        known = known[-_window(rules.fpr) :]
+        known = known[-_LONGEST:]
+        known = known[-max(_window(rules.fpr), cadence.newest_days(_times(known))) :]
         past, delays = _times(known), None
         if not self.context.history.known or batch == self.context.history.known[-1]:
             # Of others than the newest nothing can be late.
@@ -313,10 +314,11 @@ def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> 
     times = [t for b in sorted(ledger, key=batch_order) if (t := wall_time_of(b)) is not None]
     if len(times) < len(ledger):
         return False
+    times = times[-max(_WINDOW, cadence.newest_days(times)) :]
     try:
         every = [rules_of(m) for m in KIND.of(plan)]
         clock = _zones_of(plan.model)[1] if every else None
-        found = [_next(replace(r, clock=clock), times[-_WINDOW:], ledger, now) for r in every]
+        found = [_next(replace(r, clock=clock), times, ledger, now) for r in every]
     except AnnotationError:
         # Told where the model is checked.
         return False
