@@ -262,7 +262,7 @@ def learning(
 ) -> Result:
     """The verdict of a monitor whose history is too short, of batches of a `time` of day if so."""
     text = f"still learning: {have} of {need} accepted batches"
-    text += "" if time is None else f" of {time.isoformat('auto')[:5]}"
+    text += "" if time is None else f" of {time:%H:%M}"
     if unmeasured:
         text += f" ({unmeasured} earlier ones were checked before this monitor was added: "
         text += "--full-refresh measures them)"

@@ -192,6 +192,10 @@ class History:
         """The time of day of a batch, where such batches come each day, one of several times."""
         return self._times.of_next() if batch == NEXT else self._times.of(batch)
 
+    def a_day(self, batch: str) -> int:
+        """How many batches come a day, where they come at the same times each day; else 1."""
+        return self._times.a_day(batch)
+
     def of_its_time(self, batch: str, earlier: Sequence[str]) -> Sequence[str]:
         """The batches before a batch: where several come a day, those of its time of day."""
         return earlier if self.time_of(batch) is None else self._times.like(batch, earlier)[0]

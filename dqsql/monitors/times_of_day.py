@@ -27,7 +27,7 @@ class TimesOfDay:
         self._moments = {b: m for b in batches if (m := wall_time_of(b)) is not None}
         named = len(self._moments) == len(batches)
         self._ordered = sorted(self._moments.values()) if named else []
-        self._scheduled: dict[int, bool] = {}
+        self._scheduled: dict[int, int] = {}
 
     def of(self, batch: str) -> dt.time | None:
         """The time of day of a batch, where batches come at several times each day; else None.
@@ -82,12 +82,22 @@ class TimesOfDay:
 
     def _is_schedule(self, end: int) -> bool:
         """Whether the batches before a place in the order came by a schedule of several a day."""
+        return self._times_before(end) > 0
+
+    def a_day(self, batch: str) -> int:
+        """How many batches come a day, by the schedule that a batch is in; 1 without one."""
+        moment = self._moments.get(batch)
+        end = len(self._ordered) if moment is None else bisect_left(self._ordered, moment)
+        return max(1, self._times_before(end))
+
+    def _times_before(self, end: int) -> int:
+        """At how many times of day the batches before a place came, 0 without a schedule."""
         if end not in self._scheduled:
             since = self._ordered[end - 1] - _SHOWING if end else dt.datetime.max
             recent = self._ordered[bisect_left(self._ordered, since) : end]
             days, times = {m.date() for m in recent}, {m.time() for m in recent}
             enough = max(_A_DAY * len(days), _FILLED * len(days) * len(times))
-            self._scheduled[end] = bool(recent) and len(recent) >= enough
+            self._scheduled[end] = len(times) if recent and len(recent) >= enough else 0
         return self._scheduled[end]
 
 

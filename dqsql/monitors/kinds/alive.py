@@ -47,14 +47,15 @@ class AliveDetector(MonitorByMonitor):
         error = self.context.first_error(monitor)
         if error is not None:
             return result_of(monitor, batch, Status.ERROR, self.context.unmeasured(monitor))
-        history, window = self.context.history, given.get("window", _WINDOW)
+        history, window = self.context.history.alike(batch), given.get("window", _WINDOW)
         need = given.get("min_history", min(7, window))
-        accepted = self.context.usual(monitor, batch, window)
+        accepted = history.usual(monitor.id, history.before(batch, window), window)
         count = self.context.metric(monitor, "count")
         measured = history.measured_of(key_of(count), accepted) if count else []
         if len(measured) < need:
             unmeasured = len(accepted) - len(measured)
-            return learning(monitor, batch, len(measured), need, unmeasured)
+            time = self.context.history.time_of(batch)
+            return learning(monitor, batch, len(measured), need, unmeasured, time)
         fpr = given.get("fpr") or self.context.fpr(monitor)
         measures = {w.name: self.context.metric(monitor, w.name) for w in monitor.watched}
         series = {name: key_of(m) for name, m in measures.items() if m is not None}
@@ -62,7 +63,7 @@ class AliveDetector(MonitorByMonitor):
         found = seen.found(batch, measured, fpr, need)
         status = failed_status(monitor.severity) if found else Status.PASS
         return with_details(
-            result_of(monitor, batch, status, "; ".join(found)),
+            result_of(monitor, batch, status, "; ".join(found) + _of_times(history, found)),
             found=found,
             seen=seen.seen(batch, measured),
             series={name: recompute.shown_key(key) for name, key in series.items()},
@@ -70,6 +71,12 @@ class AliveDetector(MonitorByMonitor):
             min_history=need,
             **recompute.rests_on(history, measured),
         )
+
+
+def _of_times(history: History, found: Sequence[str]) -> str:
+    """Which batches were compared, where there are such of other times of day."""
+    times = " and ".join(f"{time:%H:%M}" for time in history.times)
+    return f" (compared with batches of {times})" if found and times else ""
 
 
 @dataclass(frozen=True)
@@ -212,7 +219,8 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
 
 
 def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
-    return Reach(read_settings(monitor, _SETTINGS, defaults).get("window", _WINDOW))
+    window = read_settings(monitor, _SETTINGS, defaults).get("window", _WINDOW)
+    return Reach(window, alike=window)
 
 
 KIND = MonitorKind(

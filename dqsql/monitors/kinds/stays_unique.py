@@ -49,7 +49,7 @@ class UniqueDetector(MonitorByMonitor):
         metric, history = self.context.metric(monitor, "duplicates"), self.context.history
         if metric is None:
             return result_of(monitor, batch, Status.ERROR, self.context.unmeasured(monitor))
-        window = given.get("window", _WINDOW)
+        window = given.get("window", _WINDOW * history.a_day(batch))
         accepted = self.context.usual(monitor, batch, window)
         known = [b for b in accepted if history.value(key_of(metric), b) >= 0]
         need = given.get("min_history", min(_MIN_HISTORY, window))
@@ -168,7 +168,8 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
 
 
 def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
-    return Reach(read_settings(monitor, _SETTINGS, defaults).get("window", _WINDOW))
+    # How many batches come in 30 days their names say.
+    return Reach(read_settings(monitor, _SETTINGS, defaults).get("window"))
 
 
 KIND = MonitorKind(
