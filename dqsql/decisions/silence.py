@@ -82,9 +82,9 @@ def lost_values(
 ) -> list[Absence]:
     """Values that occurred in every batch before and do not in this one.
 
-    A value must have been frequent enough that a batch of so many rows has it: by its least share
-    before, it would be missed by chance less often than `fpr`. Where values come in bunches, a part
-    of the rows is taken for independent: see `_bunching`. Batches of far fewer rows do not count.
+    A value must have been frequent enough that a batch of so many rows has it, and lacks it by
+    chance less often than `fpr`: by its least share before, or by its usual one if only a part of
+    the rows is taken for independent, see `_bunching`. Batches of far fewer rows do not count.
 
     Args:
         before: shares of values in each batch before, in [0, 1].
@@ -105,10 +105,17 @@ def lost_values(
         shares = [b[name] for b in before]
         least = min(shares)
         independent = rows / _bunching(shares, sizes)
-        chance = math.exp(independent * math.log1p(-least)) if least < 1 else 0.0
+        usual = sum(s * n for s, n in zip(shares, sizes, strict=True)) / sum(sizes)
+        # That shares vary is in the least of them, and in how rows come together.
+        chance = min(_of_none(rows, least), _of_none(independent, usual))
         if chance < rate:
             found.append(Absence(name, len(before), len(before)))
     return found
+
+
+def _of_none(rows: float, share: float) -> float:
+    """How probable it is that none of so many rows has a value of which a share of them is."""
+    return math.exp(rows * math.log1p(-share)) if share < 1 else 0.0
 
 
 def comparable(sizes: Sequence[float], rows: float, min_history: int = _MIN_HISTORY) -> list[int]:

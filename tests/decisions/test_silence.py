@@ -78,7 +78,7 @@ def test_shares_in_much_smaller_batches_do_not_say_how_small_a_share_may_be() ->
     there = np.maximum(rng.binomial(sizes, 0.12), 1)
     there[1] = 3
     before = [{"NL": t / n, "DE": 1 - t / n} for t, n in zip(there, sizes, strict=True)]
-    (found,) = lost_values(before, sizes.tolist(), {"DE": 1.0}, 240, 0.0005)
+    (found,) = lost_values(before, sizes.tolist(), {"DE": 1.0}, 240, 1e-6)
     assert (found.name, found.batches) == ("NL", 16)
     assert lost_values(before, sizes.tolist(), {"DE": 1.0}, 60, 0.0005) == []
 
