@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dqsql.decisions.avh import AvhConfig, ColumnHistory
 
 
+# The ends of a column of times.
+ENDS = ("days_to_min", "days_to_max")
 # A season must be seen this often, and its differences must vary this much less.
 _SEASON_REPEATS = 3
 _SEASON_GAIN = 0.5
@@ -247,7 +249,7 @@ def _column_series(
     calibrated = config.bounds == "calibrated"
     levels = _levels(column.values) if calibrated else []
     constant = _constant(column.values) if calibrated else []
-    widths = _widths(history.values[:, [m == "range" for m in history.metrics]])
+    widths = _widths(_ranges(history))
     made: dict[tuple[int, Transform], tuple[FloatArray, FloatArray]] = {}
     wanted: dict[Transform, list[int]] = defaultdict(list)
     for number, offers in enumerate(transforms):
@@ -283,6 +285,15 @@ def _column_series(
             )
 
 
+def _ranges(history: ColumnHistory) -> FloatArray:
+    """Largest less smallest value of a column in each batch, of times in days; empty for texts."""
+    columns = dict(zip(history.metrics, history.values.T, strict=True))
+    found = columns.get("range", np.array([]))
+    if columns.keys() >= set(ENDS):
+        found = columns[ENDS[1]] - columns[ENDS[0]]
+    return np.asarray(found, dtype=float)
+
+
 def resolution(
     metric: str, transform: Transform, values: FloatArray, ranges: npt.ArrayLike
 ) -> float:
@@ -292,8 +303,8 @@ def resolution(
         metric: name of the metric.
         transform: the transform.
         values: the metric's history, not transformed.
-        ranges: max - min of the column in each batch; empty if it is not numeric. What is not
-            finite is left out.
+        ranges: max - min of the column in each batch, of times in days; empty for texts. What is
+            not finite is left out.
     """
     series = np.asarray(values, dtype=float)[None]
     level, same = _levels(series)[0], _constant(series)[0]

@@ -68,6 +68,8 @@ _SAME_LENGTH_RESOLUTION = 0.001
 _COUNT_RESOLUTION = 0.5
 # Half an hour: more than the median of a day's moments moves by itself.
 _DAY_RESOLUTION = 0.02
+# Of batches whose moments are within so much of a day, or less, it is as much less.
+_PART_OF_DAY, _SHORTEST = 0.25, 1 / 24
 _DAY_BAND = 0.5
 _STEPS_INWARD = {"min": (0.0, 1.0), "max": (1.0, 0.0), "range": (1.0, 0.0)}
 # Of distances that were always zero: at the usual rates no bound on one lies below 0.03.
@@ -230,9 +232,9 @@ def spread_floor(
     """Return the resolution that `calibrated` adds to the standard deviation (in quadrature).
 
     One percent of the metric's level, at least half a unit for counts, half an hour for days (which
-    have `dead_bands`); for metrics in the column's unit (min, max, mean, quartiles, range) at
-    least one percent of the column's range, as their level says nothing (zero is no small
-    temperature). On the log scale one percent. Distances
+    have `dead_bands`; less where batches are parts of a day); for metrics in the column's unit
+    (min, max, mean, quartiles, range) at least one percent of the column's range, as their level
+    says nothing (zero is no small temperature). On the log scale one percent. Distances
     whose level is zero say that batches were equal, not that the next may not differ by a few rows.
     Where the largest difference of shares is small, it is that of one row, and may double.
     Quartiles that are zero say that most values are: of dry days, not that it will never rain.
@@ -243,7 +245,7 @@ def spread_floor(
         metric: name of the metric.
         level: median absolute value of the history, >= 0, in the metric's unit.
         log: whether bounds are put on the logarithm.
-        value_range: typical max - min of the column, >= 0, in its unit; 0 if not numeric.
+        value_range: typical max - min of the column, >= 0, in its unit or in days; 0 for texts.
         widest: largest max - min that the column had.
         constant: whether all values of the history are equal.
     """
@@ -252,7 +254,8 @@ def spread_floor(
     if metric in metric_traits.COUNT_METRICS:
         floor = max(floor, _COUNT_RESOLUTION)
     if metric in metric_traits.DAY_METRICS:
-        floor = max(floor, _DAY_RESOLUTION)
+        part = max(value_range, _SHORTEST) if 0 < value_range <= _PART_OF_DAY else 1.0
+        floor = max(floor, part * _DAY_RESOLUTION)
     if metric in metric_traits.UNIT_METRICS:
         floor = max(floor, RELATIVE_RESOLUTION * value_range)
     if metric in metric_traits.QUARTILES and level == 0.0:

@@ -19,6 +19,7 @@ import numpy as np
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
+from dqsql.decisions.avh_series import ENDS
 from dqsql.decisions.distances import without_drift
 from dqsql.decisions.program import Program, ProgramVerdict
 from dqsql.model.batches import batch_order
@@ -432,6 +433,7 @@ class AvhDetector:
             bounds=program.bounds,
             **rests_on(history.alike(batch), past, batch),
             ranges=shown_key(unit.keys["range"]) if "range" in unit.keys else None,
+            days=[shown_key(unit.keys[n]) for n in ENDS] if unit.keys.keys() >= set(ENDS) else None,
             rows=shown_key(unit.keys["row_count"]) if "row_count" in unit.keys else None,
             sampled=unit.evidence.batch if unit.evidence else None,
             issues=program.issues,

@@ -266,6 +266,9 @@ def _again(
     ranges: FloatArray = np.array([])
     if details["ranges"]:
         ranges = stored.history.series(stored_key(details["ranges"]), stored.past)
+    elif details.get("days"):
+        first, last = (stored.history.series(stored_key(k), stored.past) for k in details["days"])
+        ranges = last - first
     floor = resolution(clause.metric, clause.transform, values, ranges)
     return refit(clause, past, details["bounds"], floor)
 
