@@ -149,7 +149,7 @@ def test_a_history_promises_the_least_rate_that_it_can(history: int) -> None:
 def test_times_of_batches_that_are_parts_of_a_day_are_known_better() -> None:
     """A minute of an hour's batch; half an hour of a day's, and of one whose rows have one time."""
     found = [
-        b.spread_floor("days_to_min", 0.2, log=False, value_range=length)
+        b.spread_floor("days_to_min", 0.05, log=False, value_range=length)
         for length in (0.0, 1 / 96, 1 / 24, 0.2, 0.9, 2_000.0)
     ]
     assert found == pytest.approx([0.02, 0.02 / 24, 0.02 / 24, 0.004, 0.02, 0.02])
