@@ -88,3 +88,20 @@ def test_a_replay_of_the_papers_mode_says_that_its_rates_are_contaminations(tmp_
         assert [one.fpr for one in found] == [0.01, 0.05]
         assert ["contaminations" in (one.aside or "") for one in found] == [told] * 2
         assert all(DAYS[40] in one.alarms for one in found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reach"),
+    [
+        ("", 2_000),
+        (" {exclude_where: \"batch > '2'\"}", 2_000),
+        ("(window => 60)", 62),
+        ("(mode => 'paper')", None),
+    ],
+)
+def test_long_histories_are_not_looked_at_to_their_beginning(
+    tmp_path: Path, settings: str, reach: int | None
+) -> None:
+    """A decision over 8,760 hourly batches took ten seconds."""
+    detector, _ = judged(tmp_path, settings, [])
+    assert [unit.reach for unit in detector.units] == [reach]

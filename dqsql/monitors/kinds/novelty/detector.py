@@ -99,6 +99,10 @@ def novelty_settings(
         raise AnnotationError(error.message, span=monitor.span, hint=error.hint) from error
 
 
+# A year of hourly batches would take ten seconds, and say no more.
+_MOST = 2_000
+
+
 @dataclass
 class VectorUnit:
     """One monitor: its settings, its metrics, and the batches that it leaves out."""
@@ -111,7 +115,8 @@ class VectorUnit:
     @property
     def reach(self) -> int | None:
         """How many of the newest accepted batches it looks at; None for all."""
-        return _reach(self.config, self.exclude_where)
+        found = _reach(self.config, self.exclude_where)
+        return _MOST if found is None and self.config.keeps_rate else found
 
 
 def novelty_reach(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -> int | None:
