@@ -166,7 +166,9 @@ def learn_cadence(times: Sequence[dt.datetime]) -> Cadence | None:
         return _uneven(times, gaps)
     if step > _DAY:
         return Cadence(step)
-    return Cadence(step, places=_places(times, step))
+    even = Cadence(step, places=_places(times, step))
+    # From 17:00 to 7:00 there is no step of five hours.
+    return even if _DAY % step == dt.timedelta() else _uneven(times, gaps) or even
 
 
 def newest_days(times: Sequence[dt.datetime]) -> int:

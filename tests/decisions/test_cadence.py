@@ -28,9 +28,9 @@ DAY = dt.timedelta(days=1)
 HOUR = dt.timedelta(hours=1)
 
 
-def uneven(days: int) -> list[dt.datetime]:
-    """Loads at 6:00, 10:00 and 18:00."""
-    return [START + DAY * day + HOUR * hour for day in range(days) for hour in (6, 10, 18)]
+def uneven(days: int, hours: Sequence[int] = (6, 10, 18)) -> list[dt.datetime]:
+    """Loads at some times each day."""
+    return [START + DAY * day + HOUR * hour for day in range(days) for hour in hours]
 
 
 def days(number: int, without: Sequence[int] = (), *, weekends: bool = True) -> list[dt.datetime]:
@@ -245,9 +245,11 @@ def test_a_rhythm_of_minutes_has_weekends() -> None:
         assert gap is not None and len(gap.missing) == 23 and gap.alarm
 
 
-def test_a_batch_is_missing_at_an_uneven_time() -> None:
-    past = uneven(40)
-    gap = gap_before(past[:-1], past[-1] + HOUR * 12, 0.001)
+@pytest.mark.parametrize("hours", [(6, 10, 18), (7, 12, 17), (8, 15, 22)])
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_a_batch_is_missing_at_an_uneven_time(hours: Sequence[int], last: int) -> None:
+    *past, then = uneven(41, hours)[: 123 - last]
+    gap = gap_before(past[:-1], then, 0.001)
     assert gap is not None and gap.alarm and gap.missing == (past[-1],)
-    none = gap_before(past, past[-1] + HOUR * 12, 0.001)
+    none = gap_before(past, then, 0.001)
     assert none is not None and none.missing == ()

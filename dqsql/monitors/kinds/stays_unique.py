@@ -58,7 +58,10 @@ class UniqueDetector(MonitorByMonitor):
         counted = self.context.metric(monitor, _ROWS)
         rows_key = None if counted is None else key_of(counted)
         now, was_key = _seen(history, key_of(metric), batch, known)
-        which = f"all of {len(known):,} batches before"
+        every = len(history.before(batch, window))
+        # Without those that it warned of.
+        which = f"{len(known):,} of {every:,}" if len(known) < every else f"all of {every:,}"
+        which = f"{which} batches before"
         if not was_key:
             # What has recurred is the new normal until it is over.
             recent = _unique_of_late(

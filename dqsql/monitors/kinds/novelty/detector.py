@@ -101,6 +101,8 @@ def novelty_settings(
 
 # A year of hourly batches would take ten seconds, and say no more.
 _MOST = 2_000
+# Where several batches come a day, so many days are learned from at the least.
+_WHOLE_DAYS = 2
 
 
 @dataclass
@@ -255,11 +257,12 @@ class NoveltyDetector:
         if kept_out is not None:
             return kept_out
         past = self.past(unit, batch)
-        if len(past) < config.min_history:
+        # A morning is no news because all batches so far were of the night.
+        need = max(config.min_history, _WHOLE_DAYS * history.a_day(batch))
+        if len(past) < need:
             odd = self.excluded.batches(unit.exclude_where)
-            before = [b for b in history.before(batch, config.min_history) if b not in odd]
+            before = [b for b in history.before(batch, need) if b not in odd]
             unmeasured = len(before) - len(past)
-            need = config.min_history
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
         steps = history.steps(past, batch)
         decision, left = self.judged(unit, steps, past, batch)
