@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from dqsql.model.results import Status
 from dqsql.model.tables import METRICS
 from dqsql.monitors.context import MonitorContext
 from dqsql.monitors.history import History
-from dqsql.monitors.kinds.novelty.detector import NoveltyDetector
+from dqsql.monitors.kinds.novelty.detector import NoveltyDetector, expected_between
 from dqsql.monitors.kinds.novelty.stored import NoveltyReplay
 from dqsql.monitors.programs import ProgramBook
 
@@ -105,3 +106,25 @@ def test_long_histories_are_not_looked_at_to_their_beginning(
     """A decision over 8,760 hourly batches took ten seconds."""
     detector, _ = judged(tmp_path, settings, [])
     assert [unit.reach for unit in detector.units] == [reach]
+
+
+def test_batches_that_never_came_count_for_numbers_that_go_on(tmp_path: Path) -> None:
+    """As of 20 days, one of which is missing: ids go on by twice as many on the next."""
+    came = [*DAYS[:20], DAYS[21]]
+    (counts,) = expected_between([*pairwise(came[:-1]), (came[-2], came[-1])])
+    assert counts.tolist() == [1.0] * 19 + [2.0]
+    assert expected_between([("a", "b"), ("b", "c")]) == []
+    detector, _ = judged(tmp_path, "", [])
+    (unit,) = detector.units
+    history = History([], known=came)
+    for feature, key in unit.keys.items():
+        if feature.column == "a":
+            for batch in came:
+                value = 1000.0 * DAYS.index(batch) + (999 if feature.metric == "max" else 0)
+                row = {"column_name": "a", "metric": key.metric, "parameters": key.parameters}
+                fields = {**row, "scope": "delta", "batch": batch, "value": value}
+                history.add_metrics(as_arrow(METRICS, [fields]))
+    for batch in came[:-1]:
+        history.accept(batch)
+    detector.context.history = history
+    assert "a" in detector._running(unit, came[:-1], came[-1])

@@ -215,6 +215,14 @@ class NoveltyDetector:
         row, times = feature_vector(features, new), wall_times((*steps, batch))
         return decide_novelty(features, matrix, row, unit.config, times, self._rows(batch))
 
+    def needed(self, unit: VectorUnit, batch: str) -> int:
+        """How many batches it takes to decide on a batch.
+
+        Those of two days where several come a day: a morning is no news because all batches so far
+        were of the night.
+        """
+        return max(unit.config.min_history, _WHOLE_DAYS * self.context.history.a_day(batch))
+
     @cached_property
     def _rows_key(self) -> MetricKey | None:
         """The number of rows, where the model measures it."""
@@ -257,8 +265,7 @@ class NoveltyDetector:
         if kept_out is not None:
             return kept_out
         past = self.past(unit, batch)
-        # A morning is no news because all batches so far were of the night.
-        need = max(config.min_history, _WHOLE_DAYS * history.a_day(batch))
+        need = self.needed(unit, batch)
         if len(past) < need:
             odd = self.excluded.batches(unit.exclude_where)
             before = [b for b in history.before(batch, need) if b not in odd]
@@ -339,12 +346,15 @@ class NoveltyDetector:
         history = self.context.history
         # Accepted ones are known in every run, whatever was found in them.
         last = history.before(batch)[-1]
-        count = history.between(last, batch) + 1
-        counts = np.array([history.between(*pair) + 1 for pair in pairwise(past)], dtype=float)
+        pairs = [*pairwise(past), (last, batch)]
+        checked = np.array([history.between(*pair) + 1 for pair in pairs], dtype=float)
+        # Of a batch that never came the numbers went on all the same.
+        ways = [checked, *expected_between(pairs)]
         found = []
         for column, keys in places.items():
             before, now = history.matrix(keys, (last, batch))
-            if moved_on(history.matrix(keys, past), before, now, counts, count):
+            series = history.matrix(keys, past)
+            if any(moved_on(series, before, now, count[:-1], int(count[-1])) for count in ways):
                 found.append(column)
         return found
 
@@ -361,6 +371,19 @@ class NoveltyDetector:
             for column, keys in by_column.items()
             if column in mine and says_the_date(history, keys, batch, past)
         ]
+
+
+def expected_between(pairs: Sequence[tuple[str, str]]) -> list[FloatArray]:
+    """How many batches each pair is apart by its times, the usual distance being one.
+
+    Nothing where batches have no times.
+    """
+    starts, ends = (wall_times(batches) for batches in zip(*pairs, strict=True))
+    if starts is None or ends is None or len(pairs) < 2:
+        return []
+    apart = (ends - starts) / np.timedelta64(1, "s")
+    usual = float(np.median(apart[:-1]))
+    return [np.maximum(np.rint(apart / usual), 1.0)] if usual > 0 else []
 
 
 def without(

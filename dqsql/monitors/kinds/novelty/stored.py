@@ -91,7 +91,7 @@ class NoveltyReplay:
         if batch in self.detector.excluded.batches(unit.exclude_where):
             tally.add(batch, None)
             return
-        if len(past) < unit.config.min_history:
+        if len(past) < self.detector.needed(unit, batch):
             tally.add(batch, None)
             return
         history = self.detector.context.history
