@@ -7,6 +7,7 @@ import datetime as dt
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -83,7 +84,6 @@ class History:
         self._profiles: dict[MetricKey, dict[str, MetricProfile]] = {}
         self._texts: dict[MetricKey, dict[str, str]] = {}
         self._warned: dict[str, set[str]] = {}
-        self._times = TimesOfDay([b for b in self._known if b != NEXT])
         self._alike: dict[tuple[str, int], History] = {}
         self.times: tuple[dt.time, ...] = ()
 
@@ -187,6 +187,10 @@ class History:
         end = bisect_left(self._accepted, batch_order(batch), key=batch_order)
         start = 0 if window is None else max(0, end - window)
         return self._accepted[start:end]
+
+    @cached_property
+    def _times(self) -> TimesOfDay:
+        return TimesOfDay([b for b in self._known if b != NEXT])
 
     def time_of(self, batch: str) -> dt.time | None:
         """The time of day of a batch, where such batches come each day, one of several times."""

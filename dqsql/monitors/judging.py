@@ -219,7 +219,10 @@ class MonitorRun:
         """Tell the history of which accepted batches of earlier runs monitors warned."""
         if not self._mild:
             return
-        for row in stored_rows(self.place.store, RESULTS, self.place.plan.model.name, accepted):
+        store, model = self.place.store, self.place.plan.model.name
+        # Details are long, and nothing in them is asked for.
+        columns = ("check_id", "batch", "status", "score")
+        for row in stored_rows(store, RESULTS, model, accepted, columns):
             if row["status"] == Status.WARN.value:
                 self._warn(history, row["check_id"], row["batch"], row["score"])
 
@@ -339,13 +342,7 @@ def needs_of(
     if not whole.metrics:
         return [some]
     if not some.metrics or (some.depth or 0) >= stored:
-        return [
-            replace(
-                whole,
-                metrics=whole.metrics | some.metrics,
-                segments=whole.segments or some.segments,
-            )
-        ]
+        return [whole.and_of(Reach(None, some.segments), some.metrics)]
     # What is read of all batches need not be read of some of them.
     return [
         replace(some, metrics=some.metrics - whole.metrics),

@@ -35,14 +35,14 @@ class TimesOfDay:
         That is decided by the batches of the 14 days before.
         """
         moment = self._moments.get(batch)
-        if moment is None or not self._is_schedule(bisect_left(self._ordered, moment)):
+        if moment is None or not self._times_before(bisect_left(self._ordered, moment)):
             return None
         return moment.time()
 
     def of_next(self) -> dt.time | None:
         """The time of day of the batch that comes after all others, as `of` says it."""
         times = [m.time() for m in self._ordered]
-        if not self._is_schedule(len(times)) or times[-1] not in times[:-1]:
+        if not self._times_before(len(times)) or times[-1] not in times[:-1]:
             return None
         return times[len(times) - 1 - times[-2::-1].index(times[-1])]
 
@@ -79,10 +79,6 @@ class TimesOfDay:
         later = [*(day for _, day in same[1:]), days[moment.date()]]
         gaps = (i for i, (_, day) in enumerate(same) if later[i] - day > _SHOWING.days)
         return [b for b, _ in same[max(gaps, default=-1) + 1 :]]
-
-    def _is_schedule(self, end: int) -> bool:
-        """Whether the batches before a place in the order came by a schedule of several a day."""
-        return self._times_before(end) > 0
 
     def a_day(self, batch: str) -> int:
         """How many batches come a day, by the schedule that a batch is in; 1 without one."""

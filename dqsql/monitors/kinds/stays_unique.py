@@ -50,7 +50,8 @@ class UniqueDetector(MonitorByMonitor):
         if metric is None:
             return result_of(monitor, batch, Status.ERROR, self.context.unmeasured(monitor))
         window = given.get("window", _WINDOW * history.a_day(batch))
-        accepted = self.context.usual(monitor, batch, window)
+        before = history.before(batch, window)
+        accepted = history.usual(monitor.id, before, window)
         known = [b for b in accepted if history.value(key_of(metric), b) >= 0]
         need = given.get("min_history", min(_MIN_HISTORY, window))
         if len(known) < need:
@@ -58,15 +59,13 @@ class UniqueDetector(MonitorByMonitor):
         counted = self.context.metric(monitor, _ROWS)
         rows_key = None if counted is None else key_of(counted)
         now, was_key = _seen(history, key_of(metric), batch, known)
-        every = len(history.before(batch, window))
-        # Without those that it warned of.
-        which = f"{len(known):,} of {every:,}" if len(known) < every else f"all of {every:,}"
-        which = f"{which} batches before"
+        # With those that it warned of.
+        every = len(known) + len(before) - len(accepted)
+        all_of = "all" if every == len(known) else f"{len(known):,}"
+        which = f"{all_of} of {every:,} batches before"
         if not was_key:
             # What has recurred is the new normal until it is over.
-            recent = _unique_of_late(
-                history, key_of(metric), rows_key, history.before(batch, window)
-            )
+            recent = _unique_of_late(history, key_of(metric), rows_key, before)
             if len(recent) >= need:
                 was_key, known = True, recent
                 which = f"the {len(known):,} batches before"
