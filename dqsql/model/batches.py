@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections import Counter
 from collections.abc import Callable, Collection
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from itertools import pairwise, zip_longest
+from statistics import median_low
 from typing import Any
 
 from dqsql.model.types import TIMES, is_number
@@ -28,12 +32,14 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+(E-?[0-9]{1,3})?)?")
 # How long a batch is, by the unit that `batch_by` cuts off at.
 _UNIT = re.compile(r"\b(?:date_trunc\(\s*'(\w+)'|trunc\([^)]*'(\w+)'\s*\))", re.IGNORECASE)
 UNIT_SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
-_UNIT_OF_NAME = {
-    "day": re.compile(r"\d{4}-\d{2}-\d{2}"),
-    "week": re.compile(r"\d{4}-W\d{2}"),
-    "month": re.compile(r"\d{4}-\d{2}"),
-    "quarter": re.compile(r"(\d{4})-Q([1-4])"),
-}
+_WEEK, _QUARTER = re.compile(r"\d{4}-W\d{2}"), re.compile(r"(\d{4})-Q([1-4])")
+# A month, day or time: 2024-01, 2024-01-31, and as partitions are named: 20240131, 2024013113,
+# 20240131T1330, 2024-01-31-13, 2024/01/31, 202401. Of numbers, other years are no dates.
+_PARTITION = re.compile(
+    r"(\d{4}(?=-)|(?:19[7-9]|20\d)\d)([-/_]?)(0[1-9]|1[0-2])"
+    r"(?:\2(0[1-9]|[12]\d|3[01])(?:[-/_ T]?([01]\d|2[0-3])(?::?([0-5]\d)(?::?([0-5]\d))?)?)?)?"
+)
+_UNIT_OF_PARTS = {3: "month", 4: "day", 5: "hour"}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
@@ -50,7 +56,9 @@ def batch_order(batch: str) -> tuple[int, Decimal, str]:
 
 def moment_reader(spark_type: str) -> Reader | None:
     """What reads batches of a Spark type as moments, None for types without an order in time."""
-    if spark_type in TIMES or spark_type == "string":
+    if spark_type == "string":
+        return lambda text: read_time(text) or instant_of(text)
+    if spark_type in TIMES:
         return read_time
     if is_number(spark_type):
         return read_number
@@ -96,30 +104,28 @@ def time_of(batch: str) -> dt.datetime | None:
 
     It keeps its time zone, where one is written. A month or quarter is its first day.
 
-    >>> str(time_of("2024-02")), str(time_of("2024-W05")), time_of("20240131")
+    >>> str(time_of("2024-02")), str(time_of("2024-W05")), time_of("1240131")
     ('2024-02-01 00:00:00', '2024-01-29 00:00:00', None)
-    >>> str(time_of("2024-Q2"))
-    '2024-04-01 00:00:00'
+    >>> str(time_of("2024-Q2")), str(time_of("20240131")), str(time_of("2024013113"))
+    ('2024-04-01 00:00:00', '2024-01-31 00:00:00', '2024-01-31 13:00:00')
     """
-    # Python also takes 20240131 for a date; such a name is a number here.
-    if "-" not in batch:
-        return None
-    quarter = _UNIT_OF_NAME["quarter"].fullmatch(batch)
+    quarter, partition = _QUARTER.fullmatch(batch), _PARTITION.fullmatch(batch)
     try:
         if quarter:
             return dt.datetime(int(quarter[1]), 3 * int(quarter[2]) - 2, 1)
-        return dt.datetime.fromisoformat(f"{batch}-01" if _is_month(batch) else batch)
+        if partition:
+            year, _, month, day, *times = partition.groups(default="")
+            hour, minute, second = (int(text or 0) for text in times)
+            return dt.datetime(int(year), int(month), int(day or 1), hour, minute, second)
+        # Python also takes other numbers for dates.
+        return dt.datetime.fromisoformat(batch) if "-" in batch else None
     except ValueError:
         return None
 
 
-def _is_month(batch: str) -> bool:
-    return _UNIT_OF_NAME["month"].fullmatch(batch) is not None
-
-
 def as_known(text: str, known: Collection[str]) -> str:
     """The one of the known batches that a person means: 2024-01-09 may be `2024-01-09 00:00:00`."""
-    long = any(_UNIT_OF_NAME[unit].fullmatch(text) for unit in ("week", "month", "quarter"))
+    long = _unit_of_name(text) in ("week", "month", "quarter")
     time = None if text in known or long else time_of(text)
     same = [] if time is None else [b for b in known if time_of(b) == time]
     return same[0] if len(same) == 1 else text
@@ -139,6 +145,27 @@ def instant_of(batch: str) -> dt.datetime | None:
     except OverflowError:
         # Beyond the years of the calendar, in UTC.
         return None
+
+
+@lru_cache(maxsize=64)
+def with_missing_days(batches: tuple[str, ...], batch: str) -> tuple[str, ...]:
+    """Daily batches before a batch, with "" for each day that is missing between them.
+
+    A day of the week on which batches come less than half as often as on others is not missing. If
+    batches are not daily, or every third is missing, they are returned as they are. The name of
+    `batch` need not be a time.
+    """
+    times = [wall_time_of(b) for b in batches]
+    days = [t.toordinal() for t in (*times, wall_time_of(batch)) if t is not None]
+    apart = [after - before for before, after in pairwise(days)]
+    if None in times or min(apart, default=0) < 1 or median_low(apart) > 1 or max(apart) == 1:
+        return batches
+    seen = Counter(day % 7 for day in days)
+    usual = {day for day, count in seen.items() if count >= max(seen.values()) / 2}
+    found: list[str] = []
+    for name, day, after in zip_longest(batches, days[: len(batches)], days[1:]):
+        found += [name, *("" for d in range(day + 1, after or 0) if d % 7 in usual)]
+    return tuple(found) if len(found) <= 1.5 * len(batches) else batches
 
 
 def read_number(text: str) -> Decimal | None:
@@ -206,7 +233,7 @@ def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, d
     found = _UNIT.search(batch_by or "")
     unit = (found.group(1) or found.group(2)).lower() if found else None
     if unit is None:
-        unit = next((u for u, name in _UNIT_OF_NAME.items() if name.fullmatch(batch)), None)
+        unit = _unit_of_name(batch)
     start = start.replace(tzinfo=dt.UTC)
     try:
         end = _after(named, unit) if unit in (*UNIT_SECONDS, *_MONTHS) else None
@@ -214,6 +241,16 @@ def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, d
     except (OverflowError, ValueError):
         # The last year that a calendar has.
         return start, None
+
+
+def _unit_of_name(batch: str) -> str | None:
+    """How long a batch is, as far as its name says it."""
+    partition = _PARTITION.fullmatch(batch)
+    if partition:
+        return _UNIT_OF_PARTS.get(partition.lastindex or 0)
+    if _WEEK.fullmatch(batch):
+        return "week"
+    return "quarter" if _QUARTER.fullmatch(batch) else None
 
 
 def _after(start: dt.datetime, unit: str) -> dt.datetime:

@@ -78,7 +78,7 @@ class Days:
         settings: str = "window: 30",
         matching: Callable[[Collection[str], str], Collection[str]] = lambda known, where: (),
         version: int = ISSUES_VERSION,
-        days: int = 90,
+        days: Sequence[int] = range(90),
     ) -> None:
         sql = MODEL.format(settings=settings)
         root = make_project({"checks/sources.yml": SOURCES, "checks/orders.sql": sql})
@@ -87,7 +87,7 @@ class Days:
         plan = for_types(compiled.plans[0], {"day": "date", "price": "double"})
         self.plan = plan
         (self.monitor,) = plan.monitors
-        self.history = History([], known=[name(d) for d in range(days)])
+        self.history = History([], known=[name(d) for d in days])
         self.book = ProgramBook()
         evidence = self._evidence(version)
         self.book.put(
@@ -203,6 +203,23 @@ def test_one_flagged_batch_does_not_put_the_season_out_of_step(
     assert found.status is Status.FAIL
     broken = {c["metric"]: c["lag"] for c in found.details["clauses"] if c["status"] == "fail"}
     assert 7 in broken.values()
+
+
+def test_a_missing_day_does_not_put_the_season_out_of_step(
+    make_project: Callable[..., Path],
+) -> None:
+    there = [day for day in range(76) if day != 68]
+    days = Days(make_project, days=there)
+    for day in there:
+        days.judge(day, weekly(day))
+    # Monday is compared with Mondays, not with the batch seven before, a Sunday.
+    assert [d for d in there if d > 54 and days.results[d].status is Status.FAIL] == []
+    found = days.results[75].details
+    assert 7 in {c["lag"] for c in found["clauses"]}
+    stored = {"detector": "avh", "column_name": "price", "batch": name(75)}
+    past = batches_of(found, [name(d) for d in there])
+    again = recompute(StoredVerdict(stored, found, days.history, past))
+    assert again.compared and all(c.same for c in again.compared)
 
 
 def test_a_column_that_is_empty_at_weekends(make_project: Callable[..., Path]) -> None:
@@ -348,7 +365,7 @@ def test_steps_keep_left_out_batches() -> None:
 def test_a_batch_that_was_warned_of_is_learned_from_only_if_that_recurs(
     make_project: Callable[..., Path],
 ) -> None:
-    days = Days(make_project, settings="window: 30, severity: warn", days=120)
+    days = Days(make_project, settings="window: 30, severity: warn", days=range(120))
     for day in range(40):
         days.judge(day, metrics_of(day), accept=True)
     # A tenth of the values is missing: the next bound is no wider for that.

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dqsql.model.results import Result, Status
 
 from .conftest import NewProject
@@ -102,9 +104,29 @@ def test_a_late_batch_is_told_though_nothing_is_new(new_project: NewProject) -> 
 
 def test_a_declared_rhythm_of_names_that_are_no_times_is_told(new_project: NewProject) -> None:
     model = "{{ config(batch_by = 'n') }}\nselect n from {{ source('raw', 't') }}\n-- @cadence"
-    data = "select * from values (20240101), (20240103) as t(n)"
+    data = "select * from values (1001), (1003) as t(n)"
     declared = new_project(f"{model}('daily')", data).run().results
     assert {r.status for r in declared} == {Status.NO_DATA}
-    assert "not named by a time: '20240101'" in declared[0].message
+    assert "not named by a time: '1001'" in declared[0].message
     learned = new_project(model, data, name="learned").run().results
     assert {r.status for r in learned} == {Status.SKIPPED}
+
+
+@pytest.mark.parametrize("kind", ["int", "string"])
+def test_partitions_named_by_days_have_a_rhythm(new_project: NewProject, kind: str) -> None:
+    model = "{{ config(batch_by = 'ds') }}\nselect ds from {{ source('raw', 't') }}\n-- @cadence"
+    days = ", ".join(f"({day})" for day in (*range(20240101, 20240120), 20240121))
+    data = f"select cast(ds as {kind}) as ds from values {days} as t(ds)"
+    project = new_project(model, data)
+    newest = project.run().results[-1]
+    assert (newest.batch, newest.status) == ("20240121", Status.WARN)
+    assert newest.message.startswith("1 batch is missing before this one: 2024-01-20")
+    start = "2024-01-19" if kind == "string" else "20240119"
+    again = project.run(event_time_start=start).models[0]
+    assert again.batches == ("20240119", "20240121")
+
+
+def test_a_number_that_looks_like_a_day_is_no_day_among_numbers(new_project: NewProject) -> None:
+    model = "{{ config(batch_by = 'n') }}\nselect n from {{ source('raw', 't') }}\n-- @cadence"
+    data = "select explode(sequence(20240120, 20240201)) as n"
+    assert {r.status for r in new_project(model, data).run().results[32:]} == {Status.SKIPPED}

@@ -79,7 +79,9 @@ class CadenceDetector(MonitorByMonitor):
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
         rules, start = rules_of(monitor), wall_time_of(batch)
-        if start is None:
+        earlier = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
+        known = earlier[-_LONGEST:]
+        if start is None or _are_numbers([*known[-rules.min_history :], batch]):
             text = f"batches are not named by a time: {batch!r}"
             if rules.text is None:
                 return result_of(monitor, batch, Status.SKIPPED, text)
@@ -87,11 +89,9 @@ class CadenceDetector(MonitorByMonitor):
             status = missing_status(monitor, self.context.plan.model.config.no_data)
             hint = "date_format(.., 'yyyy-MM-dd') in batch_by names them so"
             return result_of(monitor, batch, status, f"{text}; {hint}")
-        known = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
         zones, clock = self._zones
         fpr = rules.fpr or self.context.fpr(monitor)
         rules = replace(rules, fpr=fpr, zones=zones, clock=clock)
-        known = known[-_LONGEST:]
         known = known[-max(_window(rules.fpr), cadence.newest_days(_times(known))) :]
         past, delays = _times(known), None
         if not self.context.history.known or batch == self.context.history.known[-1]:
@@ -215,6 +215,12 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
             ),
         )
     )
+
+
+def _are_numbers(batches: Sequence[str]) -> bool:
+    """Whether not all of these numbers are dates: one of them may look like 20240131."""
+    numbers = [b for b in batches if b.isdigit()]
+    return len(_times(numbers)) < len(numbers)
 
 
 def _times(batches: Sequence[str]) -> list[dt.datetime]:

@@ -22,7 +22,7 @@ from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.avh_series import ENDS
 from dqsql.decisions.distances import without_drift
 from dqsql.decisions.program import Program, ProgramVerdict
-from dqsql.model.batches import batch_order
+from dqsql.model.batches import batch_order, with_missing_days
 from dqsql.model.metric_traits import COMPLETENESS_METRICS, NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
 from dqsql.model.results import MetricProfile, MetricValue, Result, Status
@@ -199,11 +199,16 @@ class AvhDetector:
         """The metrics of the batches before, in step: NaN for a batch that is not learned from."""
         return dict(zip(unit.names, self._in_step(unit, batch)[1].T, strict=True))
 
-    def _in_step(self, unit: Unit, batch: str) -> tuple[list[str], FloatArray]:
+    def _in_step(self, unit: Unit, batch: str) -> tuple[Sequence[str], FloatArray]:
         """The batches that were checked before, from the first to learn from, and their metrics."""
-        history, past = self.context.history.alike(batch), self.past(unit, batch)
-        steps = history.steps(past, batch)
-        return steps, history.in_step([unit.keys[n] for n in unit.names], past, steps)
+        past = self.past(unit, batch)
+        steps = self._steps(past, batch)
+        keys = [unit.keys[n] for n in unit.names]
+        return steps, self.context.history.in_step(keys, past, steps)
+
+    def _steps(self, past: Sequence[str], batch: str) -> tuple[str, ...]:
+        """The batches since the first of `past`, with days that have none: a week has seven."""
+        return with_missing_days(tuple(self.context.history.alike(batch).steps(past, batch)), batch)
 
     @staticmethod
     def anchor(unit: Unit) -> MetricKey:
@@ -256,13 +261,14 @@ class AvhDetector:
     def _compare(self, unit: Unit, batch: str, before: Sequence[str]) -> list[MetricValue]:
         """Compare the batch with the last of those `before`; the values become metrics.
 
-        Where others were left out between, what the column usually moves from one batch to the
-        next is taken off for each of them.
+        Where others were left out or missing between, what the column usually moves from one
+        batch to the next is taken off for each of them.
         """
         if not self._compares(unit) or not before:
             return []
         found = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
-        between = self.context.history.alike(batch).between(before[-1], batch)
+        steps = self._steps(before[-unit.settings.window :], batch)
+        between = len(steps) - 1 - steps.index(before[-1])
         if between:
             past = {name: self.context.history.series(unit.keys[name], before) for name in found}
             found = {n: without_drift(d, past[n], between) for n, d in found.items()}

@@ -17,6 +17,7 @@ from dqsql.decisions.candidates import refit
 from dqsql.decisions.magnitudes import usable, without_outliers
 from dqsql.decisions.program import COUNTED, ROWS, Clause, Program, breaks, of_usual_rows
 from dqsql.decisions.stationarity import Transform
+from dqsql.model.batches import with_missing_days
 from dqsql.model.metric_traits import DISTANCE_METRICS
 from dqsql.monitors.history import NEXT
 from dqsql.monitors.kinds.avh.detector import AvhDetector, Unit
@@ -211,7 +212,8 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     keys = {c["metric"]: stored_key(c["series"]) for c in clauses}
     if details.get("rows"):
         keys = {ROWS: stored_key(details["rows"]), **keys}
-    values = history.in_step(list(keys.values()), stored.past, stored.steps)
+    steps = with_missing_days(tuple(stored.steps), stored.batch)
+    values = history.in_step(list(keys.values()), stored.past, steps)
     series = dict(zip(keys, values.T, strict=True))
     new = {name: history.value(key, stored.batch) for name, key in keys.items()}
     program = Program(
