@@ -7,8 +7,6 @@ begins in it. With `multiLine` a file is read in one task, so that it is set onl
 Rows with more or fewer values than the header names columns: Spark fills up what is missing with
 nulls and drops what is too much. To have it tell would take a column more in the source, which
 `select *` shows, and a scan of all columns. Looking takes some milliseconds for each megabyte.
-
-Files of one folder with other headers: Spark takes the names of one and reads all by position.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from __future__ import annotations
 import codecs
 import csv
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -26,7 +24,6 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from dqsql.engine.paths import file_or_pattern, files_at, named_in
-from dqsql.errors import EngineError
 from dqsql.model.project import Source
 from dqsql.model.wording import plural
 from dqsql.resources import unpacked
@@ -43,12 +40,10 @@ _MOST, _BYTES = 100, 2**20
 # Files that are larger together are not searched for ragged rows.
 _LARGEST = 256 * 2**20
 # Options by which lines are others, or somebody wants to know of such rows by other means.
-_OTHER_ROWS = frozenset({"linesep", "comment", "mode", "columnnameofcorruptrecord"})
+OTHER_ROWS = frozenset({"linesep", "comment", "mode", "columnnameofcorruptrecord"})
 # Any byte is a letter of it, and what separates values is the same in UTF-8.
 _UTF_8, _ANY_BYTES = "utf-8", "latin-1"
 _COLUMN = "dqsql"
-# So many bytes of a header are looked at.
-_HEADER = 2**16
 
 
 def line_options(spark: SparkSession, path: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -63,15 +58,17 @@ def line_options(spark: SparkSession, path: str, options: Mapping[str, str]) -> 
     if files is None:
         broken = _odd_lines(spark, path)
     else:
-        broken = any(_breaks_lines(f, _separator(given), given["escape"]) for f in files)
+        broken = any(_breaks_lines(f, separator_of(given), given["escape"]) for f in files)
     return {_MULTI_LINE: "true"} if broken else {}
 
 
-def _separator(options: Mapping[str, str]) -> str:
+def separator_of(options: Mapping[str, str]) -> str:
+    """What separates values; `options` are those of Spark, by names in lower case."""
     return options.get("sep") or options.get("delimiter") or ","
 
 
-def _has_header(options: Mapping[str, str]) -> bool:
+def has_header(options: Mapping[str, str]) -> bool:
+    """Whether files begin with a line of names, by the same options."""
     return options.get("header", "false").lower() == "true"
 
 
@@ -150,7 +147,7 @@ def ragged_notes(source: Source, options: Mapping[str, str], root: Path) -> Iter
     """
     given = {name.lower(): value for name, value in options.items()}
     files = files_at(Path(source.path or ""))
-    if not files or _OTHER_ROWS & given.keys() or sum(f.stat().st_size for f in files) > _LARGEST:
+    if not files or OTHER_ROWS & given.keys() or sum(f.stat().st_size for f in files) > _LARGEST:
         return
     for file in files:
         found = ragged_rows(file, given)
@@ -163,81 +160,6 @@ def ragged_notes(source: Source, options: Mapping[str, str], root: Path) -> Iter
             f" first one, row {found.first:,}, has {found.values:,}. Missing ones are read as null,"
             " others are dropped"
         )
-
-
-def headers_of(source: Source, options: Mapping[str, str]) -> dict[Path, list[str]]:
-    """The names in the first line of each file of a source, of those that can be read.
-
-    None of files that lie elsewhere, or where `options`, those of Spark, say that it compares
-    headers or that there are none.
-    """
-    given = {name.lower(): value for name, value in options.items()}
-    if not _has_header(given) or (_OTHER_ROWS | {"enforceschema", "quote"}) & given.keys():
-        return {}
-    files = sorted(files_at(Path(source.path or "")) or ())
-    return {file: header for file in files if (header := _header(file, _separator(given)))}
-
-
-def check_headers(
-    source: Source, headers: Mapping[Path, Sequence[str]], root: Path, about: str | None = None
-) -> None:
-    """Refuse files of one source whose headers (`headers_of`) name other columns in the same place.
-
-    A file may have more columns at its end, see `unread_columns`. `about` is what people call a
-    source that no file names.
-
-    Raises:
-        EngineError: two files differ.
-    """
-    if not headers:
-        return
-    (first, names), *others = headers.items()
-    for file, header in others:
-        pairs = zip(names, header, strict=False)
-        other = next(((a, b) for a, b in pairs if a.lower() != b.lower()), None)
-        if other is not None:
-            raise EngineError(
-                f"the files of {about or source.unique_id} have different headers: where"
-                f" {named_in(first, root)} has the column {other[0]}, {named_in(file, root)} has"
-                f" {other[1]}",
-                hint="Spark reads all files of a folder by position, with the header of one of"
-                " them; give them the same columns in the same order, or declare two sources",
-                span=None if about else source.span,
-            )
-
-
-def unread_columns(
-    source: Source,
-    headers: Mapping[Path, Sequence[str]],
-    root: Path,
-    columns: Callable[[], Sequence[str]],
-) -> Iterator[str]:
-    """What is told of columns at the end of some files of a source that Spark does not read.
-
-    `columns` gives those that it reads; it is called where headers (`headers_of`) differ.
-    """
-    if len({len(header) for header in headers.values()}) < 2:
-        return
-    longest = max(headers, key=lambda file: len(headers[file]))
-    left = headers[longest][len(columns()) :]
-    if left:
-        are = "column is" if len(left) == 1 else "columns are"
-        yield (
-            f"{named_in(longest, root)}: the last {are} not read ({', '.join(left)}), because Spark"
-            f" takes the header of another file of {source.unique_id}"
-        )
-
-
-def _header(file: Path, separator: str) -> list[str]:
-    """The names in the first line of a CSV file; none where it cannot be read in this way."""
-    if len(separator) != 1:
-        return []
-    try:
-        with pa.input_stream(str(file), compression="detect") as stream:
-            line = stream.read(_HEADER).decode("utf-8-sig").splitlines()[:1]
-    except (OSError, pa.ArrowException, UnicodeDecodeError):
-        return []
-    return [name.strip() for row in csv.reader(line, delimiter=separator) for name in row]
 
 
 def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
@@ -258,7 +180,7 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
     parsing = _parsing(options, note)
     if parsing is None:
         return None
-    header = _has_header(options)
+    header = has_header(options)
     encoding = options.get("encoding") or options.get("charset") or _UTF_8
     try:
         if not _is_in(encoding, file):
@@ -300,7 +222,7 @@ def _is_in(encoding: str, file: Path) -> bool:
 
 
 def _parsing(options: Mapping[str, str], handler: Any) -> pc.ParseOptions | None:
-    separator = _separator(options)
+    separator = separator_of(options)
     quote, escape = options.get("quote", '"'), options.get("escape", "\\")
     if any(len(sign) != 1 or not sign.isascii() for sign in (separator, quote, escape)):
         return None

@@ -19,18 +19,22 @@ _MOST = 200
 class UnevenFiles:
     """Files that have columns which others lack.
 
-    `missing` are the columns that older files have and the `newest` one lacks.
+    `missing` are the columns that older files have and the `newest` one lacks. `unlike` has a file
+    of each schema, the newest last, where types of numbers differ, and is empty elsewhere.
     """
 
     newest: Path
     missing: Sequence[str]
+    unlike: Sequence[Path] = ()
 
 
 def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     """The files at a path of this machine where some have columns that others lack.
 
-    Spark can merge their schemas then (its option `mergeSchema`). None where all have the same
-    columns, and where types differ, which is for Spark to refuse or to cast.
+    Spark can merge their schemas then (its option `mergeSchema`), but not where a column has whole
+    numbers of 32 bits in one Parquet file and of 64 in another, though it can read both as the
+    latter. None where all have the same columns, and where types differ in other ways, which is for
+    Spark to refuse or to cast.
     """
     files = sorted(files_at(Path(path)) or (), key=lambda f: (f.stat().st_mtime, f))
     if len(files) < 2:
@@ -39,22 +43,37 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
         files = [*files[: _MOST // 2], *files[-_MOST // 2 :]]
     merged: dict[str, pa.Field] = {}
     names: dict[Path, set[str]] = {}
+    schemas: dict[pa.Schema, Path] = {}
+    widened = False
     for file in files:
         try:
             schema = _schema(file, file_format)
         except (OSError, pa.ArrowException):
             # Reading it will say what is the matter.
             return None
-        if any(merged.setdefault(f.name.lower(), f).type != f.type for f in schema):
+        others = [f for f in schema if merged.setdefault(f.name.lower(), f).type != f.type]
+        kinds = [{f.type, merged[f.name.lower()].type} for f in others]
+        if others and (file_format == "orc" or not all(map(_is_widened, kinds))):
             return None
+        widened |= bool(others)
         names[file] = {f.name.lower() for f in schema}
-    if all(found == merged.keys() for found in names.values()):
+        schemas.pop(schema.remove_metadata(), None)
+        schemas[schema.remove_metadata()] = file
+    if not widened and all(found == merged.keys() for found in names.values()):
         return None
     # Copied files may be dated in any order: the one whose name is last has to agree.
     newest = names[files[-1]] | names[max(files)]
     # What the path says, `day=2024-01-01`, is a column of all rows.
     newest |= {part.partition("=")[0].lower() for part in files[-1].parts if "=" in part}
-    return UnevenFiles(files[-1], sorted(merged[name].name for name in merged.keys() - newest))
+    missing = sorted(merged[name].name for name in merged.keys() - newest)
+    return UnevenFiles(files[-1], missing, list(schemas.values()) if widened else ())
+
+
+def _is_widened(kinds: set[pa.DataType]) -> bool:
+    """Whether Spark reads Parquet files of all of these types as the widest of them."""
+    alike = (pa.types.is_signed_integer, pa.types.is_floating)
+    decimals = all(map(pa.types.is_decimal, kinds)) and len({kind.scale for kind in kinds}) == 1
+    return decimals or any(all(map(test, kinds)) for test in alike)
 
 
 def _schema(file: Path, file_format: str) -> pa.Schema:

@@ -16,13 +16,8 @@ import pyarrow.parquet as pq
 
 from dqsql.compiler.segments import handed_on
 from dqsql.dialect import quoted, unquoted
-from dqsql.engine.csv_files import (
-    check_headers,
-    headers_of,
-    line_options,
-    ragged_notes,
-    unread_columns,
-)
+from dqsql.engine.csv_files import line_options, ragged_notes
+from dqsql.engine.csv_headers import check_headers, common_schema, headers_of, lacking
 from dqsql.engine.failures import (
     SPARK_FAILURES,
     condition_of,
@@ -31,12 +26,12 @@ from dqsql.engine.failures import (
     translated,
 )
 from dqsql.engine.parquet_files import UnevenFiles, uneven_files
-from dqsql.engine.paths import file_or_pattern, named_in
+from dqsql.engine.paths import escaped, file_or_pattern, named_in
 from dqsql.engine.registered import Registered
 from dqsql.engine.selects import select
 from dqsql.engine.session_use import put_view
 from dqsql.engine.statements import tables_in
-from dqsql.engine.values import types_of
+from dqsql.engine.values import merged_schema, types_of
 from dqsql.errors import SourceNotFoundError, error_of
 from dqsql.model.project import CheckModel, Project, Source, view_name
 
@@ -61,12 +56,15 @@ def register_source(
     source: Source,
     about: str | None = None,
     tell: Callable[[UnevenFiles], None] = lambda found: None,
+    root: Path | None = None,
 ) -> Mapping[str, str]:
     """Make a file source readable under the name that `{{ source(..) }}` renders to.
 
     Sources that are tables need nothing. `about` is what people call it, by default the source's
-    name. `tell` is told of files that lack columns of others. Returns the options that its files
-    are read with. Raises SourceNotFoundError where the file is missing or has no columns.
+    name. `tell` is told of files that lack columns of others. Files in the folder `root`, by
+    default the current one, are named as they are there. Returns the options that its files are
+    read with. Raises SourceNotFoundError where the file is missing or has no columns, EngineError
+    where its files do not fit together.
     """
     if source.path is None:
         return {}
@@ -76,8 +74,18 @@ def register_source(
     place = source.span if about is None else None
     known = known_schema(spark, source)
     try:
-        options = _options(spark, source, tell)
+        uneven = _uneven(source)
+        options = _options(spark, source, merge=uneven is not None)
         reader = spark.read.format(file_format).options(**options)
+        if file_format == "csv":
+            headers = headers_of(source, options)
+            check_headers(source, headers, root or Path.cwd(), about)
+            known, uneven = common_schema(spark, headers, options), lacking(headers)
+        elif uneven is not None and uneven.unlike:
+            files = [escaped(str(file)) for file in uneven.unlike]
+            known = merged_schema([reader.load(file).schema for file in files])
+        if uneven is not None:
+            tell(uneven)
         if known is not None:
             reader = reader.schema(known)
         # Delta takes each letter of a path as it is.
@@ -122,10 +130,8 @@ def _is_one_small_file(path: str) -> bool:
 
 def read_source(spark: SparkSession, source: Source, about: str | None = None) -> DataFrame:
     """The rows of a source, which people call `about`. Raises EngineError."""
-    options = register_source(spark, source, about)
+    register_source(spark, source, about)
     place = source.span if about is None else None
-    if source.file_format == "csv":
-        check_headers(source, headers_of(source, options), Path.cwd(), about)
     with translated(f"cannot read {about or f'the source {source.full_name}'}", place):
         return select(spark, f"select * from {source.relation}")
 
@@ -144,20 +150,18 @@ def known_schema(spark: SparkSession, source: Source) -> str | StructType | None
     return schema_of(str(source.path))
 
 
-def _options(
-    spark: SparkSession, source: Source, tell: Callable[[UnevenFiles], None]
-) -> dict[str, str]:
-    if source.path is None:
-        return dict(source.options)
-    if (file_format := source.file_format or "parquet") in ("parquet", "orc"):
-        chosen = any(name.lower() == _MERGE.lower() for name in source.options)
-        uneven = None if chosen else uneven_files(source.path, file_format)
-        if uneven is None:
-            return dict(source.options)
-        tell(uneven)
-        return {**source.options, _MERGE: "true"}
-    if source.file_format != "csv":
-        return dict(source.options)
+def _uneven(source: Source) -> UnevenFiles | None:
+    """The Parquet or ORC files of a source, where Spark would not read all columns of all."""
+    file_format = source.file_format or "parquet"
+    chosen = any(name.lower() == _MERGE.lower() for name in source.options)
+    if source.path is None or chosen or file_format not in ("parquet", "orc"):
+        return None
+    return uneven_files(source.path, file_format)
+
+
+def _options(spark: SparkSession, source: Source, *, merge: bool) -> dict[str, str]:
+    if source.path is None or source.file_format != "csv":
+        return {**source.options, **({_MERGE: "true"} if merge else {})}
     given = {"header": "true", "inferSchema": "true", **source.options}
     return csv_options(spark, source.path, given)
 
@@ -242,13 +246,9 @@ def _register_noted(
                 f" has no column {', '.join(uneven.missing)}, which older files have: null there"
             )
 
-    options = register_source(spark, source, tell=tell)
+    options = register_source(spark, source, tell=tell, root=project.root)
     if source.file_format == "csv":
-        headers, root = headers_of(source, options), project.root
-        check_headers(source, headers, root)
-        done.notes += ragged_notes(source, options, root)
-        relation = source.relation
-        done.notes += unread_columns(source, headers, root, lambda: spark.table(relation).columns)
+        done.notes += ragged_notes(source, options, project.root)
     elif source.file_format == "json" and _CORRUPT in spark.table(source.relation).columns:
         done.notes.append(
             f"{source.full_name}: some lines are no JSON objects and become rows of nulls; the"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from dqsql.model.types import TIMES, is_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 # In place of a text that holds private values.
 WITHHELD = "(private)"
@@ -93,6 +94,38 @@ def _as_text(value: str, spark_type: str) -> str:
 
 def _is_read(spark_type: str) -> bool:
     return is_number(spark_type) or spark_type in ("boolean", "void")
+
+
+# Of each row the later types have all values of the earlier ones.
+_WIDER = (
+    ("byte", "short", "integer", "long", "decimal", "float", "double"),
+    ("date", "timestamp_ntz", "timestamp"),
+)
+
+
+def widest_type(kinds: Sequence[DataType]) -> DataType | None:
+    """The one of some types that has the values of all; None where there is none among them."""
+    names = {kind.typeName() for kind in kinds}
+    for row in _WIDER:
+        if names <= set(row):
+            # Of decimals, the one with more digits.
+            return max(kinds, key=lambda k: (row.index(k.typeName()), getattr(k, "precision", 0)))
+    return kinds[0] if len(set(kinds)) == 1 else None
+
+
+def merged_schema(schemas: Sequence[StructType]) -> StructType:
+    """The columns of relations that are read as one, each with the widest of its types."""
+    from pyspark.sql.types import StructField, StructType
+
+    kinds: dict[str, list[DataType]] = {}
+    names: dict[str, str] = {}
+    for field in chain.from_iterable(schemas):
+        kinds.setdefault(names.setdefault(field.name.lower(), field.name), []).append(
+            field.dataType
+        )
+    return StructType(
+        [StructField(n, widest_type(found) or found[-1]) for n, found in kinds.items()]
+    )
 
 
 def survives_arrow(spark_type: str) -> bool:

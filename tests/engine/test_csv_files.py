@@ -9,13 +9,8 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from dqsql.engine.csv_files import (
-    check_headers,
-    headers_of,
-    line_options,
-    ragged_notes,
-    unread_columns,
-)
+from dqsql.engine.csv_files import line_options, ragged_notes
+from dqsql.engine.csv_headers import check_headers, headers_of, lacking
 from dqsql.engine.relations import read_source, register_source
 from dqsql.errors import EngineError, Span
 from dqsql.model.project import Source
@@ -139,23 +134,45 @@ def test_files_with_other_headers_are_refused(
 
 
 @pytest.mark.parametrize("longer", ["a.csv", "b.csv"])
-def test_columns_at_the_end_of_some_files_are_read_or_told(
-    spark: SparkSession, tmp_path: Path, longer: str
-) -> None:
+def test_columns_at_the_end_of_some_files(spark: SparkSession, tmp_path: Path, longer: str) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     for name in ("a.csv", "b.csv"):
-        (folder / name).write_text("id,x,y\n1,2,3\n" if name == longer else "id,x\n1,2\n")
-    options = {"header": "true", "inferSchema": "true"}
-    register_source(spark, source(folder))
-    columns = spark.table("t_of_csv").columns
-    headers = headers_of(source(folder), options)
-    notes = list(unread_columns(source(folder), headers, tmp_path, lambda: columns))
-    told = (
-        f"data/{longer}: the last column is not read (y), because Spark takes the header of"
-        " another file of source.raw.t"
-    )
-    assert notes == ([] if columns == ["id", "x", "y"] else [told])
-    # Whichever file Spark takes the header of.
-    assert list(unread_columns(source(folder), headers, tmp_path, lambda: ["id", "x"])) == [told]
-    assert headers_of(source(folder), {**options, "quote": "'"}) == {}
+        more = name == longer
+        (folder / name).write_text(
+            "id,day,y\n1,2024-01-31,z\n" if more else "id,day\n1.5,2024-02-01\n"
+        )
+    found = read_source(spark, source(folder))
+    types = {"id": "double", "day": "date", "y": "string"}
+    assert {f.name: f.dataType.simpleString() for f in found.schema} == types
+    rows = {(r.id, str(r.day), r.y) for r in found.collect()}
+    assert rows == {(1.0, "2024-01-31", "z"), (1.5, "2024-02-01", None)}
+    headers = headers_of(source(folder), {"header": "true"})
+    newest = lacking(headers)
+    # Both were written at once: the newest is the one whose name is last.
+    assert (newest and newest.missing) == (None if longer == "b.csv" else ("y",))
+    assert headers_of(source(folder), {"header": "true", "quote": "'"}) == {}
+
+
+def test_headers_that_are_written_in_two_ways(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.csv").write_text("id,n,m\n1,,5\n")
+    (folder / "b.csv").write_text('"ID","n","m"\n2,7,a\n')
+    found = read_source(spark, source(folder))
+    # A column without a value is no text; one with texts is.
+    types = {"id": "int", "n": "int", "m": "string"}
+    assert {f.name.lower(): f.dataType.simpleString() for f in found.schema} == types
+    assert {tuple(row) for row in found.collect()} == {(1, None, "5"), (2, 7, "a")}
+
+
+def test_headers_in_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    for day, text in (("2024-01-01", "id\n1\n"), ("2024-01-02", "id,x\n2,3\n")):
+        (tmp_path / f"day={day}").mkdir()
+        (tmp_path / f"day={day}" / "part [0].csv").write_text(text)
+    found = read_source(spark, source(tmp_path)).orderBy("id")
+    assert found.columns == ["id", "x", "day"]
+    assert [(r.id, r.x, str(r.day)) for r in found.collect()] == [
+        (1, None, "2024-01-01"),
+        (2, 3, "2024-01-02"),
+    ]

@@ -20,7 +20,8 @@ from dqsql.model.project import Source
 
 OLD = {"id": pa.array([1, 2])}
 ADDED = {"id": pa.array([3]), "y": pa.array(["new"])}
-OTHER_TYPE = {"id": pa.array([3], pa.int32()), "y": pa.array(["new"])}
+OTHER_TYPE = {"id": pa.array(["3"]), "y": pa.array(["new"])}
+NARROW = {"id": pa.array([3], pa.int32()), "y": pa.array(["new"])}
 
 
 def folder_of(tmp_path: Path, *tables: dict[str, pa.Array]) -> Path:
@@ -41,6 +42,7 @@ def folder_of(tmp_path: Path, *tables: dict[str, pa.Array]) -> Path:
         ((ADDED, OLD), ["y"]),
         ((OLD, ADDED, OLD), ["y"]),
         ((OLD, OTHER_TYPE), None),
+        ((OLD, NARROW), []),
         ((), None),
     ],
 )
@@ -49,6 +51,30 @@ def test_columns_that_some_files_lack(
 ) -> None:
     found = uneven_files(str(folder_of(tmp_path, *tables)))
     assert (None if found is None else list(found.missing)) == missing
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_numbers_of_other_sizes_are_read(spark: SparkSession, tmp_path: Path, back: bool) -> None:
+    narrow = {
+        "id": pa.array([1], pa.int32()),
+        "x": pa.array([0.5], pa.float32()),
+        "d": pa.array([1], pa.decimal128(9, 2)),
+    }
+    wide = {
+        "ID": pa.array([2**40], pa.int64()),
+        "x": pa.array([0.1], pa.float64()),
+        "d": pa.array([10**9], pa.decimal128(12, 2)),
+        "more": pa.array(["a"]),
+    }
+    folder = folder_of(tmp_path, *((wide, narrow) if back else (narrow, wide)))
+    rows = read_source(spark, Source("raw", "t", "`t_of_sizes`", Span("s.yml"), str(folder)))
+    types = {f.name.lower(): f.dataType.simpleString() for f in rows.schema}
+    assert types == {
+        **{"id": "bigint", "x": "double", "d": "decimal(12,2)"},
+        **{"more": "string", "day": "int"},
+    }
+    found = {(r[0], r.x, int(r.d), r.more) for r in rows.select("id", "x", "d", "more").collect()}
+    assert found == {(1, 0.5, 1, None), (2**40, 0.1, 10**9, "a")}
 
 
 def test_what_the_path_says_is_not_missing(tmp_path: Path) -> None:

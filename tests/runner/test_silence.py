@@ -130,3 +130,18 @@ def test_a_number_that_looks_like_a_day_is_no_day_among_numbers(new_project: New
     model = "{{ config(batch_by = 'n') }}\nselect n from {{ source('raw', 't') }}\n-- @cadence"
     data = "select explode(sequence(20240120, 20240201)) as n"
     assert {r.status for r in new_project(model, data).run().results[32:]} == {Status.SKIPPED}
+
+
+def test_a_column_that_cannot_be_read_is_no_column_as_before(new_project: NewProject) -> None:
+    model = """
+        {{ config(batch_by = 'day') }}
+        select day,
+            if(x = 'a', raise_error('no number'), cast(x as int)) as x -- @avh {severity: warn}
+        from {{ source('raw', 't') }}
+        """
+    data = "select date'2024-01-01' + cast(id div 50 as int) as day, {} as x from range({})"
+    project = new_project(model, data.format("string(id % 5)", 50 * 16))
+    assert project.run().results[-1].status is Status.PASS
+    project.data(data.format("if(id < 800, string(id % 5), 'a')", 50 * 17))
+    (found,) = project.run().results
+    assert (found.batch, found.status) == ("2024-01-17", Status.ERROR)

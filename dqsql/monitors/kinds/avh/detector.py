@@ -100,7 +100,8 @@ class AvhDetector:
                 keys[watched.name] = key_of(metric)
         numeric = any(w.family is Family.NUMERIC for w in monitor.watched)
         singles = tuple(n for n in keys if n not in _HELPERS and n not in PROFILES)
-        if not singles:
+        # The number of rows is not the column's.
+        if not any(keys[n].column for n in singles):
             self.broken.append((monitor, self.context.unmeasured(monitor)))
             return
         parameters = keys["row_count"].parameters if "row_count" in keys else ""

@@ -1,0 +1,151 @@
+"""CSV files of one source whose headers differ.
+
+Spark takes the names of one file and reads all by position. When it infers types, it takes the
+header of each file that is not written like the first one for a row of values, so that all columns
+become texts. dqsql looks at the headers of files of this machine: it refuses files with other
+columns in the same place, and infers the types of the others for each header.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dqsql.dialect import quoted
+from dqsql.engine.csv_files import OTHER_ROWS, has_header, separator_of
+from dqsql.engine.parquet_files import UnevenFiles
+from dqsql.engine.paths import escaped, files_at, named_in
+from dqsql.engine.values import widest_type
+from dqsql.errors import EngineError
+from dqsql.model.project import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+# So many bytes of a header are looked at.
+_HEADER = 2**16
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a file, and the names in it."""
+
+    line: str
+    names: tuple[str, ...]
+
+
+def headers_of(source: Source, options: Mapping[str, str]) -> dict[Path, Header]:
+    """The header of each file of a source, of those that can be read.
+
+    None of files that lie elsewhere, or where `options`, those of Spark, say that it compares
+    headers or that there are none.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    if not has_header(given) or (OTHER_ROWS | {"enforceschema", "quote"}) & given.keys():
+        return {}
+    files = sorted(files_at(Path(source.path or "")) or ())
+    found = {file: _header(file, separator_of(given)) for file in files}
+    return {file: header for file, header in found.items() if header is not None}
+
+
+def check_headers(
+    source: Source, headers: Mapping[Path, Header], root: Path, about: str | None = None
+) -> None:
+    """Refuse files of one source whose headers (`headers_of`) name other columns in the same place.
+
+    A file may have more columns at its end. `about` is what people call a source that no file
+    names.
+
+    Raises:
+        EngineError: two files differ.
+    """
+    if not headers:
+        return
+    (first, header), *others = headers.items()
+    for file, another in others:
+        pairs = zip(header.names, another.names, strict=False)
+        other = next(((a, b) for a, b in pairs if a.lower() != b.lower()), None)
+        if other is not None:
+            raise EngineError(
+                f"the files of {about or source.unique_id} have different headers: where"
+                f" {named_in(first, root)} has the column {other[0]}, {named_in(file, root)} has"
+                f" {other[1]}",
+                hint="Spark reads all files of a folder by position, with the header of one of"
+                " them; give them the same columns in the same order, or declare two sources",
+                span=None if about else source.span,
+            )
+
+
+def common_schema(
+    spark: SparkSession, headers: Mapping[Path, Header], options: Mapping[str, str]
+) -> StructType | None:
+    """The columns of files whose headers were checked and are not all written alike.
+
+    As Spark infers them from the files of each header; where types differ, one that has the values
+    of both. None where all headers are alike, which is for Spark to read. Raises Spark's errors.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    alike: dict[str, list[Path]] = {}
+    for file, header in headers.items():
+        alike.setdefault(header.line, []).append(file)
+    if len(alike) < 2:
+        return None
+    reader = spark.read.format("csv").options(**options)
+    read = [reader.load([escaped(str(file)) for file in files]) for files in alike.values()]
+    frames = sorted(read, key=lambda frame: -len(frame.schema))
+    return StructType(
+        [
+            StructField(field.name, _common_type(place, frames))
+            for place, field in enumerate(frames[0].schema)
+        ]
+    )
+
+
+def lacking(headers: Mapping[Path, Header]) -> UnevenFiles | None:
+    """The columns at the end of older files that the newest file lacks, where there are any."""
+    if not headers:
+        return None
+    newest = max(headers, key=lambda file: (file.stat().st_mtime, file))
+    most = max((header.names for header in headers.values()), key=len)
+    # Copied files may be dated in any order: the one whose name is last has to agree.
+    there = max(len(headers[file].names) for file in (newest, max(headers)))
+    return UnevenFiles(newest, most[there:]) if most[there:] else None
+
+
+def _common_type(place: int, frames: Sequence[DataFrame]) -> DataType:
+    """The type of the columns at one place."""
+    from pyspark.sql.types import StringType
+
+    found = {frame.schema[place].dataType: frame for frame in frames if place < len(frame.schema)}
+    if len(found) > 1:
+        # Spark takes a column without any value for text.
+        found = {
+            kind: frame
+            for kind, frame in found.items()
+            if kind != StringType() or _has_values(frame, frame.columns[place])
+        }
+    return widest_type(list(found)) or StringType()
+
+
+def _has_values(rows: DataFrame, column: str) -> bool:
+    return bool(rows.where(f"{quoted(column)} is not null").limit(1).count())
+
+
+def _header(file: Path, separator: str) -> Header | None:
+    """The first line of a CSV file; None where there is none, or it cannot be read in this way."""
+    if len(separator) != 1:
+        return None
+    try:
+        with pa.input_stream(str(file), compression="detect") as stream:
+            line = stream.read(_HEADER).decode("utf-8-sig").splitlines()[:1]
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
+        return None
+    names = [name.strip() for row in csv.reader(line, delimiter=separator) for name in row]
+    return Header(line[0], tuple(names)) if names else None
