@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -32,6 +33,10 @@ _HALF = 0.5
 _LOOSE_RATE = 0.01
 _FAR = 5.0
 _RATE_ALONE = 1e-5
+# Where so many errors are known, the number of rows is not taken to have heavier tails beyond the
+# largest of them than a Student's t of so many degrees of freedom. By the heavy tails that some
+# promotions and holidays are, among the errors of a quiet table, all of its rows might be missing.
+_MANY, _FALL = 30, 6.0
 # So many batches a day are several.
 _SEVERAL = 2
 
@@ -97,9 +102,16 @@ def _bands_alike(
     # Of errors that are all none there is no tail to learn; one of heavy tails would be too wide.
     still = np.nanmax(np.abs(errors), axis=1) <= _STILL * floor
 
+    volumes = np.array([alone is None and _is_volume(s.known, s.new) for s in many])
+
     def intervals(one: float) -> list[tuple[float, float]]:
+        # A drop is taken to be able to be as large as a spike was: a feast comes once a year.
         normal = floor * scipy.special.ndtri(1 - one / sides)
-        below, above = (np.where(still, normal, side) * factor for side in tails.reach(one / sides))
+        ends = (_end(errors, floor, one / sides, kind) for kind in (np.abs, np.positive))
+        below, above = (
+            np.where(still, normal, np.where(volumes, np.minimum(side, end), side)) * factor
+            for side, end in zip(tails.reach(one / sides), ends, strict=True)
+        )
         return [
             _interval(p, s, low, high)
             for p, s, low, high in zip(found, many, below.tolist(), above.tolist(), strict=True)
@@ -119,6 +131,14 @@ def _bands_alike(
         Band(*interval, p_value)
         for interval, p_value in zip(kept, np.minimum(p_values, 1.0).tolist(), strict=True)
     ]
+
+
+def _end(errors: FloatArray, floor: FloatArray, rate: float, of: Any) -> FloatArray:
+    """How far errors may reach at a rate, by the largest of them; see `_FALL`."""
+    most = np.maximum(np.nanmax(of(errors), axis=1), floor)
+    size = np.count_nonzero(~np.isnan(errors), axis=1)
+    further = np.maximum(1 / ((size + 1) * rate), 1.0) ** (1 / _FALL)
+    return np.where(size >= _MANY, most * further, np.inf)
 
 
 def _of_the_day(
@@ -176,6 +196,11 @@ def _is_counted(known: FloatArray, new: float) -> bool:
     if not known.size or np.ptp(known) == 0 or (known != np.rint(known)).any():
         return False
     return bool(np.abs(known).max() > 1 or (np.median(known) == 0 and new == np.rint(new)))
+
+
+def _is_volume(known: FloatArray, new: float) -> bool:
+    """Whether values are numbers of rows, or the like: whole numbers, all above 0, that vary."""
+    return bool(_is_counted(known, new) and known.min() > 0)
 
 
 def resolution_of(known: FloatArray) -> float:

@@ -37,6 +37,8 @@ _MOST_OWN = 500
 _KEYS = 0.5
 # The share of a sample of 200 keys that may be new by chance where hardly any of all keys are.
 _BY_CHANCE = 0.015
+# So few values of two batches may be equal within each, and differ, by chance.
+_FEW_VALUES = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,8 +125,9 @@ def cohens_d(
 ) -> float:
     """Return |difference of means| / pooled standard deviation, in [0, inf]; no unit.
 
-    Two constant batches of the same value give 0, of different values infinity. NaN if either
-    has no value, or both have one. What the standard deviation of one value is does not matter.
+    Two constant batches of the same value give 0, of different values infinity, unless they are so
+    few values that they may be equal by chance. NaN if either has no value, or both have one. What
+    the standard deviation of one value is does not matter.
     """
     if min(reference_count, new_count) < 1 or reference_count + new_count < 3:
         return float("nan")
@@ -133,7 +136,8 @@ def cohens_d(
     pooled = float(np.sqrt(squares / (reference_count + new_count - 2)))
     difference = abs(new_mean - reference_mean)
     if pooled == 0.0:
-        return 0.0 if difference == 0.0 else float("inf")
+        few = reference_count + new_count < _FEW_VALUES
+        return 0.0 if difference == 0.0 or few else float("inf")
     return difference / pooled
 
 

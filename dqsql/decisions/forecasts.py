@@ -50,6 +50,8 @@ _MOST_OF_LONE = 10.0
 # Ratios are tried where the largest value is so many times the least.
 _RATIOS_FROM = 1.5
 _PRICE_OF_RATIOS = 0.02
+# Numbers of rows and the like grow and shrink by factors: twice as many at a promotion.
+_PRICE_OF_VOLUMES = -0.1
 # Whole numbers that are mostly smaller have no ratios.
 _FEW = 10.0
 _SD_OF_MEDIAN = 1.4826
@@ -151,7 +153,8 @@ def forecast(
         logs = np.log(values[able])
         other, other_steps = _stepped(logs, {n: s[able] for n, s in slots.items()}, relearn_after)
         # An error of a logarithm times the level is one of the value.
-        score = other.score + np.nanmean(logs, axis=1) + _PRICE_OF_RATIOS
+        price = np.where(_are_whole(values[able]), _PRICE_OF_VOLUMES, _PRICE_OF_RATIOS)
+        score = other.score + np.nanmean(logs, axis=1) + price
         places = np.flatnonzero(score < chosen.score[able])
         rows = able[places]
         chosen = chosen.replaced(rows, other, places)
@@ -166,9 +169,12 @@ def _spread_wide(values: FloatArray) -> BoolArray:
     And are no small whole numbers, of which one more is a large share.
     """
     least, most = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
-    whole = (np.isnan(values) | (values == np.rint(values))).all(axis=1)
-    coarse = whole & (median_of(values) < _FEW)
+    coarse = _are_whole(values) & (median_of(values) < _FEW)
     return np.asarray((least > 0) & (most > _RATIOS_FROM * least) & ~coarse)
+
+
+def _are_whole(values: FloatArray) -> BoolArray:
+    return np.asarray((np.isnan(values) | (values == np.rint(values))).all(axis=1))
 
 
 def _stepped(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,18 +29,15 @@ from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.forecasts import median_of
 from dqsql.decisions.magnitudes import infinite_if_larger, usable
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, aggregate, resolution
-from dqsql.decisions.novelty_rate import surprise
+from dqsql.decisions.novelty_rate import evenly_spaced, surprise
 from dqsql.decisions.seasonal import seasons_at
 from dqsql.errors import DecisionError
-from dqsql.model.metric_traits import DAY_METRICS
 from dqsql.model.wording import number_text
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
 
 # Which way metrics move where a value is absent that was always there.
 _INWARD = {"approx_count_distinct": -1.0, "max": -1.0, "min": 1.0}
-# A date that moves by less from one batch to the next, in days, stays where it is.
-_STANDS = 1e-6
 _POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf}
 _TOLD = 3
 _ROUNDING = 1e-12
@@ -131,6 +128,12 @@ class _Scored:
     p_value: float = 1.0
     expected: FloatArray | None = None
 
+    def among(self, there: npt.NDArray[np.bool_], usual: FloatArray) -> _Scored:
+        """The same of more metrics, of which those that are not `there` say nothing."""
+        parts, expected = np.zeros(len(usual)), usual.copy()
+        parts[there], expected[there] = self.parts, self.expected
+        return replace(self, parts=parts, expected=expected)
+
 
 def decide_novelty(
     features: Sequence[Feature],
@@ -187,9 +190,16 @@ def decide_novelty(
     ignored = tuple(f for f, use in zip(features, compared, strict=True) if not use)
     # A distance that no double can hold is infinite, which is what it should be.
     with np.errstate(over="ignore"):
+        there = ~np.isnan(observed)
+        if not there.any():
+            return _undecided("no_value", "no metric that can be compared has a value", size)
         if config.keeps_rate:
-            floor = resolution(chosen, training[counted], rows)
-            scored = _at_rate(chosen, training, tested, floor, counted, clock, config)
+            # Of one without a value, what it usually is need not be what is expected of it.
+            able = [feature for feature, use in zip(chosen, there, strict=True) if use]
+            floor = resolution(able, training[counted][:, there], rows)
+            scored = _at_rate(
+                able, training[:, there], tested[there], floor, counted, clock, config
+            ).among(there, center)
         else:
             scored = _score(training[counted], tested, config)
         # Told as they are, also where they are larger than can be squared.
@@ -221,7 +231,7 @@ def _at_rate(
     columns = np.array([names[f.column] for f in features])
     gapped = np.where(counted[:, None], training, np.nan)
     inward = np.array([_INWARD.get(f.metric, 0.0) for f in features])
-    shift = _evenly_spaced(features, training[counted], counted, times)
+    shift = evenly_spaced(features, training[counted], counted, times)
     found = surprise(gapped + shift[:-1], tested + shift[-1], floor, slots, columns, inward)
     parts = -np.log10(found.alone)
     whole = -np.log10(found.p_value)
@@ -231,41 +241,6 @@ def _at_rate(
     return _Scored(
         None, whole, np.maximum(parts, 0.0), threshold, found.p_value, found.expected - shift[-1]
     )
-
-
-def _evenly_spaced(
-    features: Sequence[Feature],
-    training: FloatArray,
-    counted: npt.NDArray[np.bool_],
-    times: npt.NDArray[np.datetime64] | None,
-) -> FloatArray:
-    """What makes metrics those of batches at equal distances: (K + 1) x F, to be added.
-
-    The oldest date of a full copy stays where it is, and is two days further from the batch if one
-    is missing between. That is no news of the values. Nor is that dates moved on with the batches.
-
-    Args:
-        features: the F metrics.
-        training: those of the batches that are counted.
-        counted: K, which these are.
-        times: K + 1.
-    """
-    shift = np.zeros((len(counted) + 1, len(features)))
-    if times is None or np.isnat(times).any() or len(times) < 3:
-        return shift
-    days = (times - times[0]) / np.timedelta64(1, "D")
-    offset = days - np.arange(len(days)) * np.median(np.diff(days))
-    places = [i for i, feature in enumerate(features) if feature.metric in DAY_METRICS]
-    if places and offset.any():
-        values, at = training[:, places], days[:-1][counted, None]
-        # Of batches whose names SQL does not read as dates, days are counted from 1970.
-        for sign in (1.0, -1.0):
-            stands = np.median(np.abs(np.diff(values + sign * at, axis=0)), axis=0) < _STANDS
-            shift[:, places] += np.where(stands, sign * offset[:, None], 0.0)
-    return shift
-
-
-# --- the paper's mode --------------------------------------------------------------------------
 
 
 def scaled(training: FloatArray, tested: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -18,14 +18,18 @@ that columns have equal parts of the rate, whatever they are of. Pure functions 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dqsql.decisions.arrays import FloatArray, IntArray
 from dqsql.decisions.forecasts import forecast
 from dqsql.decisions.magnitudes import LARGEST, for_zero
+from dqsql.decisions.novelty_config import Feature
 from dqsql.decisions.tails import fit_tails
+from dqsql.model.metric_traits import DAY_METRICS
 
 _RELEARN_AFTER = 5
 _LEAST = 1e-300
@@ -39,6 +43,8 @@ _SHARE = 0.9
 _ROUNDING = 1e-6
 # What is 0 in more than so large a share of the batches.
 _NEARLY_ALWAYS = 0.75
+# A date that moves by less from one batch to the next, in days, stays where it is.
+_STANDS = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,3 +179,38 @@ def _precedented(each: FloatArray, past: FloatArray, new: FloatArray) -> FloatAr
     further = (toward >= np.abs(new) * (1 - _ROUNDING)).sum(axis=0)
     often = (1 + further) / (1 + (~np.isnan(past)).sum(axis=0))
     return np.asarray(np.where(further > 0, np.maximum(each, often), each), dtype=float)
+
+
+def evenly_spaced(
+    features: Sequence[Feature],
+    training: FloatArray,
+    counted: npt.NDArray[np.bool_],
+    times: npt.NDArray[np.datetime64] | None,
+) -> FloatArray:
+    """What makes metrics those of batches at equal distances: (K + 1) x F, to be added.
+
+    The oldest date of a full copy stays where it is, and is two days further from the batch if one
+    is missing between. That is no news of the values. Nor is that dates moved on with the batches.
+
+    Args:
+        features: the F metrics.
+        training: those of the batches that are counted.
+        counted: K, which these are.
+        times: K + 1.
+    """
+    shift = np.zeros((len(counted) + 1, len(features)))
+    if times is None or np.isnat(times).any() or len(times) < 3:
+        return shift
+    days = (times - times[0]) / np.timedelta64(1, "D")
+    offset = days - np.arange(len(days)) * np.median(np.diff(days))
+    places = [i for i, feature in enumerate(features) if feature.metric in DAY_METRICS]
+    if places and offset.any():
+        values, at = training[:, places], days[:-1][counted, None]
+        # Of batches whose names SQL does not read as dates, days are counted from 1970.
+        for sign in (1.0, -1.0):
+            stands = np.median(np.abs(np.diff(values + sign * at, axis=0)), axis=0) < _STANDS
+            shift[:, places] += np.where(stands, sign * offset[:, None], 0.0)
+    return shift
+
+
+# --- the paper's mode --------------------------------------------------------------------------

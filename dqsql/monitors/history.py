@@ -172,15 +172,25 @@ class History:
         if score is None or not score <= _FAR:
             self._warned.setdefault(check_id, set()).add(batch)
 
-    def usual(self, check_id: str, batches: Sequence[str], window: int) -> list[str]:
+    def usual(
+        self, check_id: str, batches: Sequence[str], window: int, least: int | None = None
+    ) -> list[str]:
         """The batches that a monitor may learn from: without those that it found far out.
 
-        What it found three times in the newest `window` of them is the new normal.
+        What it found three times in the newest `window` of them is normal, too. If that was three
+        times in a row, and `least` batches have come since the first of them, those are all.
         """
         warned = self._warned.get(check_id, set()).intersection(batches[-window:])
-        if len(warned) >= RECURS:
+        if len(warned) < RECURS:
+            return [b for b in batches if b not in warned]
+        if least is None:
             return list(batches)
-        return [b for b in batches if b not in warned]
+        far = [b in warned for b in batches]
+        runs = (i for i in range(len(far) - least, -1, -1) if all(far[i : i + RECURS]))
+        start = next(runs, 0)
+        while start and far[start - 1]:
+            start -= 1
+        return list(batches[start:])
 
     def before(self, batch: str, window: int | None = None) -> list[str]:
         """The accepted batches before a batch, oldest first; the last `window` of them."""

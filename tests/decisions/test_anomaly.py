@@ -21,6 +21,7 @@ from dqsql.decisions.anomaly import (
 )
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
 from dqsql.decisions.strategies import LearnedStrategy, Strategy
+from dqsql.decisions.strategies_auto import Auto
 from dqsql.errors import DecisionError
 from tests.decisions.one_value import evaluate
 
@@ -523,3 +524,24 @@ def test_changes_are_by_batch_and_excluded_batches_take_no_step() -> None:
     given = AnomalyInput(counter[:70], None, float(counter[70]), exclude=weekend[:70])
     (found,) = evaluate_many(chosen, [given])
     assert found.status == "ok"
+
+
+def test_promotions_and_holidays_do_not_hide_a_table_that_was_loaded_twice() -> None:
+    """Their heavy tails alone would allow anything: -328 to 1,500 where 600 rows are expected."""
+    rng = np.random.default_rng(1)
+    day = np.arange(90)
+    rows = 600 * (1 + 0.4 * (day % 7 >= 5)) * 1.003**day * rng.normal(1, 0.05, 90)
+    rows *= np.where(day % 29 < 3, 1.35, 1) * np.where(np.isin(day, [33, 50, 71]), 0.65, 1)
+    days = np.datetime64("2024-01-01", "D") + day
+    quiet = [int(i) for i in day if i >= 60 and 5 < i % 29 < 26 and i != 71]
+    chosen = Auto(fpr=0.0017)
+
+    def found(times: float) -> list[bool]:
+        inputs = [
+            AnomalyInput(rows[:i].round(), days[:i], round(rows[i] * times), days[i]) for i in quiet
+        ]
+        return [decision.anomalous for decision in evaluate_many(chosen, inputs)]
+
+    assert not any(found(1))
+    assert np.mean(found(2)) > 0.6
+    assert np.mean(found(1 / 3)) > 0.9

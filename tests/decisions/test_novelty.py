@@ -485,3 +485,17 @@ def test_a_value_below_zero_after_small_ones_above() -> None:
     # As large a loss where values are far above zero is one.
     steady = np.column_stack([rng.lognormal(5, 0.2, 200), rng.normal(size=200)])
     assert decide_novelty(features(2), steady, [-40.0, 0.0]).status == "anomalous"
+
+
+def test_a_metric_that_vanished_is_no_news_where_it_is_forecast() -> None:
+    rng = np.random.default_rng(3)
+    history = rng.normal(size=(30, 3))
+    # It went up steadily, and has had no value for three days.
+    history[:, 0] = np.arange(30) * 10.0
+    history[27:, 0] = np.nan
+    days = np.datetime64("2024-01-01", "D") + np.arange(31)
+    found = decide_novelty(features(3), history, [np.nan, 0.0, 0.0], NoveltyConfig(), times=days)
+    assert found.status == "ok"
+    assert found.missing == (Feature("c0", "completeness"),)
+    (part,) = [c.score for c in found.contributions if c.feature.column == "c0"]
+    assert part == 0.0

@@ -381,6 +381,25 @@ def test_a_batch_that_was_warned_of_is_learned_from_only_if_that_recurs(
     assert days.results[49].details["left_out"] == []
 
 
+def test_after_a_change_for_good_the_old_values_are_no_longer_usual(
+    make_project: Callable[..., Path],
+) -> None:
+    def in_cents(day: int) -> dict[str, float]:
+        prices = ("min", "max", "mean", "median", "sum", "range", "p25", "p75", "stddev")
+        return {n: v * 100 if n in prices else v for n, v in metrics_of(day).items()}
+
+    days = Days(make_project, settings="window: 30, severity: warn", days=range(120))
+    for day in range(40):
+        days.judge(day, metrics_of(day), accept=True)
+    for day in range(40, 43):
+        assert days.judge(day, in_cents(day), accept=True).status is Status.WARN
+    for day in range(43, 49):
+        assert days.judge(day, in_cents(day), accept=True).status is Status.PASS
+    # Learned from eight days in cents, and none before.
+    assert days.results[48].details["history"] == [name(40), name(47), 8]
+    assert days.judge(49, metrics_of(49), accept=True).status is Status.WARN
+
+
 def test_what_a_person_accepted_is_learned_from_though_it_was_warned_of(
     make_project: Callable[..., Path],
 ) -> None:

@@ -176,10 +176,9 @@ class AvhDetector:
         return self._excluded.refusal(unit.monitor, where)
 
     def before(self, unit: Unit, batch: str) -> list[str]:
-        """The accepted batches before a batch to learn from, oldest first.
+        """The accepted batches of its time of day before a batch, oldest first, to learn from.
 
-        Without those that are excluded, and those that it found far out unless that recurs. Where
-        several batches come a day, those of the same time of day.
+        Without those that are excluded or far out (see `History.usual`).
         """
         return self._earlier(unit, batch, self.context.history.alike(batch))
 
@@ -188,7 +187,8 @@ class AvhDetector:
         history = history or self.context.history
         before, odd = history.before(batch), self.left_out(unit)
         kept = [b for b in before if b not in odd] if odd else before
-        return history.usual(unit.monitor.id, kept, unit.settings.window)
+        least = unit.settings.config.min_history
+        return history.usual(unit.monitor.id, kept, unit.settings.window, least)
 
     def past(self, unit: Unit, batch: str) -> list[str]:
         """The batches to learn from, oldest first: those that the metrics were measured on."""
