@@ -21,7 +21,13 @@ from dqsql.decisions.candidates import CandidateSeries
 from dqsql.decisions.magnitudes import packed, usable, without_outliers_each
 from dqsql.decisions.program import ROWS, of_usual_rows
 from dqsql.decisions.stationarity import Transform, choose_transforms, drifting
-from dqsql.model.metric_traits import DISTANCE_METRICS, OWN_METRICS, SIGNED_METRICS
+from dqsql.model.metric_traits import (
+    COMPLETENESS_METRICS,
+    DISTANCE_METRICS,
+    OWN_METRICS,
+    QUARTILES,
+    SIGNED_METRICS,
+)
 
 if TYPE_CHECKING:
     from dqsql.decisions.avh import AvhConfig, ColumnHistory
@@ -34,6 +40,8 @@ _SEASON_REPEATS = 3
 _SEASON_GAIN = 0.5
 # In how many of the batches patterns are to be those of the batch before.
 _MOSTLY = 0.9
+# Of so few different values a batch has, quartiles are steps.
+_FEW_VALUES = 10.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +74,7 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
     if not config.two_distribution:
         left_out |= distance
     elif not paper:
-        left_out |= _follow_digits(history)
+        left_out |= _follow_digits(history) | _of_few_values(history)
     raw = np.ascontiguousarray(np.asarray(history.values, dtype=float).T)
     first = distance & np.isnan(raw[:, rows[0]])
     values = np.where(usable(raw), raw, np.nan)
@@ -106,6 +114,19 @@ def _follow_digits(history: ColumnHistory) -> BoolArray:
     ]
     dropped = {"str_len", "digit_len", *(cases if len(cases) == 1 else [])}
     return np.array([m in dropped for m in history.metrics], dtype=bool)
+
+
+def _of_few_values(history: ColumnHistory) -> BoolArray:
+    """Return which metrics go from one value of the column to the next by a single row.
+
+    The median of 0, 4.9 and 7.9 is one of them, whichever has half of the rows: it has been the
+    same in all batches, until it is not. The mean and distances see what moves.
+    """
+    known = dict(zip(history.metrics, history.values[history.rows].T, strict=True))
+    values = known.get("unique_ratio", np.nan) * known.get("count", np.asarray(np.nan))
+    values = values[np.isfinite(values)]
+    few = bool(values.size and np.median(values) <= _FEW_VALUES)
+    return np.array([few and m in QUARTILES for m in history.metrics], dtype=bool)
 
 
 def changed_row(history: ColumnHistory) -> int:
@@ -194,14 +215,16 @@ def _logarithms(history: ColumnHistory, column: Usable) -> BoolArray:
     distance. So metrics in the column's unit need a column without negative values.
     """
     positive = np.nanmin(column.values, axis=1, initial=np.inf) > 0
-    # Of a constant the logarithm says nothing more.
+    # Of a constant the logarithm says nothing more, and all of six values may be missing.
+    names = [history.metrics[i] for i in column.positions]
     positive &= ~np.array(_constant(column.values), dtype=np.bool_)
+    positive &= ~np.array([name in COMPLETENESS_METRICS for name in names], dtype=np.bool_)
     if "min" in history.metrics:
         least = history.values[:, history.metrics.index("min")]
         least = least[np.isfinite(least)]
         if least.size and least.min() >= 0:
             return np.asarray(positive, dtype=np.bool_)
-    signed = np.array([history.metrics[i] in SIGNED_METRICS for i in column.positions], dtype=bool)
+    signed = np.array([name in SIGNED_METRICS for name in names], dtype=bool)
     return np.asarray(positive & ~signed, dtype=np.bool_)
 
 

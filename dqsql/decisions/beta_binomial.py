@@ -15,7 +15,8 @@ Association 73, 812-815), on the scale of odds. How heavy it is, is read off how
 from the mean: the largest of a steady share is at its mean, or near it by chance.
 
 No promise without a model is possible here: of a column that was never null in K batches nobody can
-say that the next has a null with a probability below 1/(K + 2). The prior is what is added.
+say that the next has a null with a probability below 1/(K + 2). The prior is what is added, and
+that a fiftieth of its rows is news (see `_NEVER`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ _STEADINESS = -0.75
 # Largest tail index of the odds of a share, as a power (choice): a tenth of the rate is 2.8 times
 # as far.
 _TAIL = 0.45
+# Of what was never counted in so many batches, a larger share is no chance, however low the rate:
+# what the posterior cannot rule out then is a fault.
+_NEVER, _NEVER_FROM = 0.02, 14
 _DEVIATIONS = np.linspace(-4.0, 4.0, 11)
 # Where the share is looked for that a batch exceeds rarely, and how exactly, in logits.
 _LOGITS, _LOGIT_STEP = (-15.0, 12.0), 0.002
@@ -84,6 +88,8 @@ def _learn(counts: bytes, rows: bytes, rate: float, largest: float) -> BetaBinom
     weights, alpha, beta = _posterior(x, n, rate)
     mean = float((weights * alpha / (alpha + beta)).sum())
     limit = max(_upper_quantile(weights, alpha, beta, rate), _beyond_largest(x, n, rate))
+    if not x.any() and x.size >= _NEVER_FROM:
+        limit = min(limit, _NEVER)
     if limit > largest:
         return None
     return _matching(mean, limit, rate)

@@ -410,3 +410,19 @@ def test_what_a_person_accepted_is_learned_from_though_it_was_warned_of(
     days.judge(40, metrics_of(40) | {"complete_ratio": 0.9}, accept=True)
     assert days.results[40].status is Status.WARN
     assert name(40) in days.detector.past(days.detector.units[0], name(41))
+
+
+def test_a_batch_on_which_the_column_was_not_measured_is_none_to_compare_with(
+    make_project: Callable[..., Path],
+) -> None:
+    days = Days(make_project)
+    for day in range(30):
+        days.judge(day, metrics_of(day))
+    # The number of rows alone was measured, as where Spark cannot read the column.
+    rows = days.plan.metric(next(w.alias for w in days.monitor.watched if w.name == "row_count"))
+    days.history.add(
+        [MetricValue("orders", name(30), None, None, rows.name, "", "delta", 1000.0, None, 1000)]
+    )
+    days.history.accept(name(30))
+    assert name(30) not in days.detector.past(days.detector.units[0], name(31))
+    assert days.judge(31, metrics_of(31)).status is Status.PASS

@@ -213,8 +213,8 @@ class AvhDetector:
 
     @staticmethod
     def anchor(unit: Unit) -> MetricKey:
-        """The metric that every batch has a value of on which the monitor's were measured."""
-        return unit.keys["row_count"] if "row_count" in unit.keys else unit.keys[unit.names[0]]
+        """A metric of the column: it was measured where that was, be it null."""
+        return next(unit.keys[n] for n in unit.names if n in unit.keys and unit.keys[n].column)
 
     def _whole(self, unit: Unit, batch: str) -> bool:
         singles = (n for n in unit.names if not self._is_distance(n))
@@ -260,11 +260,11 @@ class AvhDetector:
     # --- distances -----------------------------------------------------------------------------
 
     def _compare(self, unit: Unit, batch: str, before: Sequence[str]) -> list[MetricValue]:
-        """Compare the batch with the last of those `before`; the values become metrics.
+        """Compare the batch with the last measured one `before`; the values become metrics.
 
-        Where others were left out or missing between, what the column usually moves from one
-        batch to the next is taken off for each of them.
+        Where others are missing between, what it usually moves from one to the next is taken off.
         """
+        before = self.context.history.measured_of(self.anchor(unit), before)
         if not self._compares(unit) or not before:
             return []
         found = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
