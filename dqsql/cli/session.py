@@ -18,6 +18,7 @@ from dqsql.cli.group import EXIT_ERROR
 from dqsql.cli.options import GLOBAL, options, words
 from dqsql.errors import DqsqlError
 from dqsql.json_text import to_json
+from dqsql.model.project import upstream_of
 from dqsql.report.console import ConsoleListener
 from dqsql.report.errors import failure_record, print_error
 from dqsql.report.events import JsonListener
@@ -85,7 +86,12 @@ class Session:
             return JsonListener(self.log, quiet=self.quiet)
         places = {c.id: f"{c.span.file}:{c.span.line}" for p in plans for c in p.declared}
         return ConsoleListener(
-            self.log, progress, quiet=self.quiet, roots=(self.project_dir,), places=places
+            self.log,
+            progress,
+            quiet=self.quiet,
+            roots=(self.project_dir,),
+            places=places,
+            upstream=upstream_of(p.model for p in plans),
         )
 
     def print_error(self, error: DqsqlError) -> None:

@@ -4,8 +4,9 @@ Metrics of one batch depend on each other: half the rows gone moves sums, counts
 of every column; nulls in a column move its mean. `group_findings` makes one finding of what the
 monitors found in a batch of a model, and ranks the symptoms:
 
-1. By what causes what: schema, then volume, then freshness, nulls, types and patterns, then values
-   and their distribution, then the vector of all metrics (novelty), which only restates the others.
+1. By what causes what: schema, then volume, repeated keys, freshness, nulls, types and patterns,
+   then values and their distribution, then the vector of all metrics (novelty), which only restates
+   the others.
 2. Symptoms that a root in the same place explains follow it: volume explains counts and sums of
    every column; completeness of a column explains its other metrics.
 3. Segments: where one or few segments show the same symptom as the whole, and the others do not,
@@ -25,11 +26,12 @@ from dqsql.model.metric_traits import COMPLETENESS_METRICS, DISTRIBUTION_METRICS
 # A symptom shown by at least this share of the segments is one of the whole batch.
 _MOST_SEGMENTS = 0.8
 
-SCHEMA, VOLUME, FRESHNESS, COMPLETENESS, CONFORMITY, VALUES, DISTRIBUTION, VECTOR = range(8)
+SCHEMA, VOLUME, KEYS, FRESHNESS, COMPLETENESS, CONFORMITY, VALUES, DISTRIBUTION, VECTOR = range(9)
 # The chain of causes in words, first causes first.
 STAGES = (
     "schema",
     "volume",
+    "keys",
     "freshness",
     "nulls",
     "types and patterns",
@@ -40,6 +42,8 @@ STAGES = (
 _STAGES: Mapping[str, int] = {
     **dict.fromkeys(("schema", "column_count"), SCHEMA),
     **dict.fromkeys(("row_count", "count", "equal_row_count", "fewer_rows_than"), VOLUME),
+    # Rows that came twice change counts, sums and shares.
+    **dict.fromkeys(("unique", "primary_key", "duplicates"), KEYS),
     "freshness": FRESHNESS,
     **dict.fromkeys(
         ("null_count", "not_null", *COMPLETENESS_METRICS, "completeness"), COMPLETENESS

@@ -242,6 +242,19 @@ def _model(
     )
 
 
+def upstream_first(models: Sequence[CheckModel]) -> tuple[CheckModel, ...]:
+    """The models, each behind those that it reads, else in their order; there is no circle."""
+    by_id = {model.unique_id: model for model in models}
+    places = {uid: place for place, uid in enumerate(by_id)}
+    sorter = TopologicalSorter({uid: by_id.keys() & {*m.depends_on} for uid, m in by_id.items()})
+    sorter.prepare()
+    found: list[CheckModel] = []
+    while ready := sorted(sorter.get_ready(), key=places.__getitem__):
+        found += [by_id[uid] for uid in ready]
+        sorter.done(*ready)
+    return tuple(found)
+
+
 def circle_of(models: Sequence[CheckModel]) -> tuple[LoadError, frozenset[str]] | None:
     """An error about a circle of refs, and the names of the models in it; None without one."""
     by_id = {model.unique_id: model for model in models}

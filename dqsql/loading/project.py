@@ -32,6 +32,7 @@ from dqsql.loading.models import (
     circle_of,
     load_model,
     unreadable,
+    upstream_first,
 )
 from dqsql.loading.profiles import FILE_NAME as PROFILES_FILE
 from dqsql.loading.profiles import TargetRequest, load_target
@@ -245,7 +246,7 @@ def _load_models(
         error, names = circle
         broken |= {name: (*broken.get(name, ()), error) for name in names}
         loaded = [unreadable(m.name, m.path, m.config) if m.name in names else m for m in loaded]
-    return tuple(loaded), broken
+    return upstream_first(loaded), broken
 
 
 def _missing_folders(root: Path, config: ProjectConfig) -> list[DqsqlError]:

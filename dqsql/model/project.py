@@ -214,6 +214,17 @@ class CheckModel:
         return f"model.{self.name}"
 
 
+def upstream_of(models: Iterable[CheckModel]) -> dict[str, frozenset[str]]:
+    """The names of the models that each reads, itself or by others; `models` are upstream first."""
+    found: dict[str, frozenset[str]] = {}
+    names: dict[str, str] = {}
+    for model in models:
+        read = [names[uid] for uid in model.depends_on if uid in names]
+        found[model.name] = frozenset(read).union(*(found[name] for name in read))
+        names[model.unique_id] = model.name
+    return found
+
+
 def view_name(model: CheckModel | str) -> str:
     """The temporary view that holds a check model's SELECT."""
     return f"dqsql__{model if isinstance(model, str) else model.name}"

@@ -8,12 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from dqsql.decisions.grouping import VALUES, Symptom, group_findings
+from dqsql.decisions.program import COMPLETE
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchFinding, ModelResult, RankedFinding, Result, Status
 
 _SYMPTOMS = (Status.FAIL, Status.WARN, Status.NO_DATA)
+# What a share of values above its bounds is called, beside the metrics.
+_FULLNESS = "fullness"
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -102,7 +105,7 @@ def _metric(result: Result) -> str:
     """The name of the metric that the finding is about, or of the check where that says more."""
     details = result.details
     broken = [
-        str(c["metric"])
+        _FULLNESS if _is_fuller(c) else str(c["metric"])
         for c in details.get("clauses", ())
         if c.get("status") != "pass" and c.get("metric")
     ]
@@ -117,6 +120,13 @@ def _metric(result: Result) -> str:
     metrics = details.get("metrics")
     text = next(iter(metrics), "") if isinstance(metrics, Mapping) else details.get("metric")
     return _name(str(text or "")) or check
+
+
+def _is_fuller(clause: Mapping[str, Any]) -> bool:
+    """Whether more values are there than usual, which is no lack of them."""
+    if clause["metric"] != COMPLETE or clause.get("observed") is None:
+        return False
+    return clause.get("upper") is not None and clause["observed"] > clause["upper"]
 
 
 def _cause(result: Result) -> str | None:

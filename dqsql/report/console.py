@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from dqsql.model.batches import batch_order
 from dqsql.model.events import RunListener
 from dqsql.model.project import NoData, Severity
-from dqsql.model.results import ModelResult, RunResult, Status
+from dqsql.model.results import BatchFinding, ModelResult, RunResult, Status
 from dqsql.model.wording import first_of, plural
 from dqsql.report import findings
 from dqsql.report.errors import print_error
@@ -44,7 +45,8 @@ class ConsoleListener(RunListener):
     """Prints the progress of a run, the spinner on standard error; or failures only, if `quiet`.
 
     The files of errors may be relative to `roots`. `places` are file and line of checks by their
-    ids, as `checks/flights.sql:12`; `clock` gives the time at the beginning of each line.
+    ids, as `checks/flights.sql:12`, and `upstream` the models that each reads (`upstream_of`);
+    `clock` gives the time at the beginning of each line.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class ConsoleListener(RunListener):
         quiet: bool = False,
         roots: Sequence[Path] = (),
         places: Mapping[str, str] | None = None,
+        upstream: Mapping[str, Collection[str]] | None = None,
         clock: Callable[[], datetime] = datetime.now,
     ) -> None:
         self._out = out
@@ -62,6 +65,7 @@ class ConsoleListener(RunListener):
         self._quiet = quiet
         self._roots = roots
         self._places = places or {}
+        self._upstream = upstream or {}
         self._batches_done = 0
         self._bytes_done = 0
         self._sizes: Mapping[str, int] = {}
@@ -164,25 +168,33 @@ class ConsoleListener(RunListener):
             )
 
     def _print_batches(self, result: RunResult) -> None:
-        """Print what several checks found in the same batch, the newest and failures first.
+        """Print what several checks found in the same batch: failures, the newest, upstream first.
 
         Batches in which the same checks failed have one line.
         """
         several = (g for m in result.models for g in m.groups if len(g.findings) > 1)
         found = sorted(
-            reversed(findings.repeated(several)),
-            key=lambda g: g.newest.severity is not Severity.ERROR,
+            findings.repeated(several), key=lambda g: batch_order(g.newest.batch), reverse=True
         )
+        found.sort(key=lambda g: g.newest.severity is not Severity.ERROR)
         if not found:
             return
+        told = {(m.model, g.batch) for m in result.models for g in m.groups}
         self._print("")
         self._say("Batches with several findings:")
         for group in found[:_MAX_BATCHES]:
-            self._print(f"            {self._batch(group)}")
+            causes = self._causes(group.newest, told)
+            self._print(f"            {self._batch(group)}{causes}")
         rest = len(found) - _MAX_BATCHES
         if rest > 0:
             batches = sum(len(g.batches) for g in found[_MAX_BATCHES:])
             self._print(f"            ... and {plural(batches, 'more batch', 'more batches')}")
+
+    def _causes(self, finding: BatchFinding, told: Collection[tuple[str, str]]) -> str:
+        """The models upstream, the first ones, that have findings in the same batch."""
+        odd = [m for m in self._upstream.get(finding.model, ()) if (m, finding.batch) in told]
+        first = sorted(m for m in odd if not set(self._upstream.get(m, ())).intersection(odd))
+        return f"; may follow from {printable(', '.join(first))}" if first else ""
 
     def _batch(self, group: findings.RepeatedFinding) -> str:
         newest = group.newest

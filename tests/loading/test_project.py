@@ -10,7 +10,7 @@ import pytest
 from dqsql.errors import ConfigError, DqsqlError, ErrorGroup, JinjaError, LoadError, UsageError
 from dqsql.loading import load_project
 from dqsql.loading.settings import read_check_settings, read_model_settings
-from dqsql.model.project import CheckModel, NoData, Project, Severity
+from dqsql.model.project import CheckModel, NoData, Project, Severity, upstream_of
 from dqsql.model.settings import SettingProblem
 
 Write = Callable[[Mapping[str, str]], Path]
@@ -454,7 +454,7 @@ def test_macros_can_call_ref_and_source(write: Write) -> None:
             "checks/b.sql": GOOD,
         }
     )
-    model = load_project(root).models[0]
+    model = {m.name: m for m in load_project(root).models}["a"]
     assert model.depends_on == ("model.b",)
     assert model.sql == "select x from `dqsql__b`"
 
@@ -514,3 +514,17 @@ def test_crlf_and_bom(write: Write) -> None:
     )
     annotations = load_project(root).models[0].annotations
     assert [(a.column, a.expression) for a in annotations] == [("a", "x"), ("b", "y")]
+
+
+def test_models_stand_behind_those_that_they_read(write: Write) -> None:
+    root = write(
+        {
+            "checks/a.sql": "select x from {{ ref('c') }}",
+            "checks/b.sql": "select 1 as x",
+            "checks/c.sql": "select x from {{ ref('d') }} join {{ ref('b') }} using (x)",
+            "checks/d.sql": "select 1 as x",
+        }
+    )
+    project = load_project(root)
+    assert [model.name for model in project.models] == ["b", "d", "c", "a"]
+    assert upstream_of(project.models)["a"] == {"b", "c", "d"}

@@ -72,6 +72,70 @@ def test_the_console_shows_a_line_for_it(
     assert lines[2].strip().startswith("FAIL flights 2025-03-01: row_count > 90: observed 50")
 
 
+def test_models_upstream_come_first_and_are_named(
+    make_result: Make, make_model: Callable[..., ModelResult], make_run: Callable[..., RunResult]
+) -> None:
+    def odd(model: str, day: str, checks: str) -> ModelResult:
+        results = [
+            make_result(day, Status.WARN, model=model, check_id=f"{model}{c}") for c in checks
+        ]
+        return make_model(*results, model=model, groups=grouped(results))
+
+    raw, mart = odd("z_raw", "2025-01-02", "ab"), odd("mart", "2025-01-02", "cd")
+    # One finding alone has no line here, and is the cause all the same.
+    other, late = odd("raw", "2025-01-02", "e"), odd("late", "2025-01-03", "fg")
+    upstream = {"stg": {"z_raw"}, "mart": {"z_raw", "stg", "raw"}, "late": {"z_raw"}}
+    console = Console(upstream=upstream)
+    console.listener.run_finished(make_run(raw, other, odd("stg", "2025-01-02", "h"), mart, late))
+    lines = [line.strip() for line in console.text.splitlines()[2:5]]
+    assert [line.split(":")[0] for line in lines] == [
+        "WARN late 2025-01-03",
+        "WARN z_raw 2025-01-02",
+        "WARN mart 2025-01-02",
+    ]
+    assert ["may follow" in line for line in lines] == [False, False, True]
+    assert lines[2].endswith("; may follow from raw, z_raw")
+
+
+def test_keys_that_repeat_explain_shares_of_values(make_result: Make) -> None:
+    def clause(metric: str, observed: float, lower: float, upper: float | None) -> dict[str, Any]:
+        return {"metric": metric, "status": "fail"} | {
+            "observed": observed,
+            "lower": lower,
+            "upper": upper,
+        }
+
+    def first(*results: Result) -> str:
+        (found,) = grouped(results)
+        return found.roots[0].check_name
+
+    fuller = make_result(
+        status=Status.WARN,
+        check_name="avh",
+        detector="avh",
+        check_id="a",
+        column="method",
+        details={"clauses": [clause("complete_ratio", 0.95, 0.9, 0.94)]},
+    )
+    emptier = make_result(
+        status=Status.WARN,
+        check_name="avh",
+        detector="avh",
+        check_id="b",
+        column="note",
+        details={"clauses": [clause("complete_ratio", 0.5, 0.9, None)]},
+    )
+    repeated = make_result(
+        status=Status.WARN,
+        check_name="stays_unique",
+        detector="stays_unique",
+        check_id="c",
+        column="order_id",
+    )
+    assert symptom_of(fuller).stage > symptom_of(emptier).stage > symptom_of(repeated).stage
+    assert first(fuller, emptier, repeated) == "stays_unique"
+
+
 def test_many_batches_are_bounded_and_errors_come_first(
     make_result: Make, make_model: Callable[..., ModelResult], make_run: Callable[..., RunResult]
 ) -> None:

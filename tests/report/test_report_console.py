@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from dqsql.errors import SourceNotFoundError, Span
 from dqsql.model.project import NoData
@@ -22,11 +23,11 @@ NOON = datetime(2025, 3, 1, 12, 34, 56, tzinfo=UTC)
 class Console:
     """A listener and what it printed."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, **more: Any) -> None:
         self.stream = io.StringIO()
         out = Terminal(self.stream)
         progress = Progress(Terminal(None))
-        self.listener = ConsoleListener(out, progress, quiet=quiet, clock=lambda: NOON)
+        self.listener = ConsoleListener(out, progress, clock=lambda: NOON, **more)
 
     @property
     def text(self) -> str:

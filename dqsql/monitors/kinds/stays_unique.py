@@ -176,7 +176,7 @@ def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
 
 KIND = MonitorKind(
     MonitorSpec(
-        name=_NAME, settings=_SETTINGS, watches=_watches, about_column=True, symptom="values"
+        name=_NAME, settings=_SETTINGS, watches=_watches, about_column=True, symptom="keys"
     ),
     detector=UniqueDetector,
     order=95,
