@@ -26,6 +26,8 @@ from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.wording import plural
 
+# So many batches are named in a command.
+_SHOWN = 3
 _START, _END = "--event-time-start", "--event-time-end"
 _HINT = "write a date (2013-02-08), a timestamp (2013-02-08T06:00, in UTC) or a number"
 
@@ -284,19 +286,20 @@ def _unfinished_note(batches: Sequence[str]) -> tuple[str, ...]:
 
 
 def _recheck_note(batches: set[str], what: str) -> tuple[str, ...]:
-    changed = sorted(batches)
+    changed = sorted(batches, key=batch_order)
     if not changed:
         return ()
-    names = ", ".join(batch_flags(changed))
+    few = len(changed) <= _SHOWN
+    flags = " ".join(batch_flags(changed)) if few else onward_flags(changed[0], changed)
     have = plural(len(changed), "checked batch has", "checked batches have")
     them = "it" if len(changed) == 1 else "them"
-    return (f"{have} {what}; check {them} again with {names}",)
+    return (f"{have} {what}; check {them} again with {flags}",)
 
 
 def batch_flags(batches: Sequence[str]) -> list[str]:
     """The options of a command that name batches, of many the first ones."""
-    shown = [f"--batch {shlex.quote(b)}" for b in batches[:3]]
-    return [*shown, "..."] if len(batches) > 3 else shown
+    shown = [f"--batch {shlex.quote(b)}" for b in batches[:_SHOWN]]
+    return [*shown, "..."] if len(batches) > _SHOWN else shown
 
 
 def onward_flags(first: str, later: Collection[str]) -> str:

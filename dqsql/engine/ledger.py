@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.compiler.meaning import Meaning, batch_by_text, other_batch_by, other_segments
 from dqsql.engine.batches import batch_flags
 from dqsql.errors import StorageError, UsageError
-from dqsql.model.batches import batch_order
+from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus, StoredRows
@@ -203,12 +203,16 @@ def retired_note(
     retired: Mapping[str, BatchRecord],
     before: Mapping[str, BatchRecord],
     meaning: Meaning,
+    batches: Sequence[str],
 ) -> tuple[str, ...]:
     """Say that earlier batches are retired, in the run that checks the first ones of another kind.
 
-    `before` is the ledger of before the run, without those.
+    Or that names are written in another way though `batch_by` is the same. `before` is the ledger
+    of before the run, without those that are retired; `batches` are those of the run.
     """
-    if not retired or before:
+    if before:
+        return _other_names_note(batches, before) if model.config.batch_by is not None else ()
+    if not retired:
         return ()
     last = _last_checked(retired.values())
     was, now = other_batch_by(model, last.fingerprint), batch_by_text(model) or "not set"
@@ -222,6 +226,26 @@ def retired_note(
     return (
         f"batch_by is {now}, and was {was or 'not set'}: {count} retired, and checks start again",
     )
+
+
+def _other_names_note(batches: Sequence[str], before: Collection[str]) -> tuple[str, ...]:
+    known, newest = {_shape(name) for name in before}, max(before, key=batch_order)
+    other = [b for b in batches if _shape(b) not in known and not _is_in_order(newest, b)]
+    # Of names that are written in many ways, one more is no news.
+    if not other or len(known) > 1:
+        return ()
+    return (
+        f"batches are named in another way now: {first_of(other, 1)}, and {newest} before. Monitors"
+        " order batches by their names; let batch_by name all of them in one way, as a date",
+    )
+
+
+def _is_in_order(one: str, other: str) -> bool:
+    """Whether two batches are times that come one after the other as their names do."""
+    times = wall_time_of(one), wall_time_of(other)
+    if times[0] is None or times[1] is None:
+        return False
+    return (times[0] < times[1]) == (batch_order(one) < batch_order(other))
 
 
 def unchecked_note(plan: Plan, store: Store, ledger: Mapping[str, BatchRecord]) -> tuple[str, ...]:

@@ -254,7 +254,8 @@ class ModelRun:
         """What a person should know; the ledger has the verdicts."""
         model, results = self.plan.model, samples.results
         notes = (*tested.choice.notes, *meaning_notes(self._meaning, tested.before, tested.batches))
-        notes += (*retired_note(model, self.retired, tested.before, self._meaning), *found.notes)
+        notes += retired_note(model, self.retired, tested.before, self._meaning, tested.batches)
+        notes += found.notes
         if found.cumulative is not None:
             measured_now = self._to_come.union(tested.choice.lost)
             notes += outdated_note(tested.before, sound, tested.batches, measured_now)

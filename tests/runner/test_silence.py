@@ -145,3 +145,27 @@ def test_a_column_that_cannot_be_read_is_no_column_as_before(new_project: NewPro
     project.data(data.format("if(id < 800, string(id % 5), 'a')", 50 * 17))
     (found,) = project.run().results
     assert (found.batch, found.status) == ("2024-01-17", Status.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"), [("date_format(day, 'dd/MM/yyyy')", True), ("day || ' 00'", False)]
+)
+def test_batches_that_are_named_in_another_way_are_told(
+    new_project: NewProject, written: str, told: bool
+) -> None:
+    model = """
+        {{ config(batch_by = 'name') }}
+        select name from {{ source('raw', 't') }}
+        -- @row_count > 0
+        """
+    days = "select date'2024-01-01' + int(id) as day from range({})"
+    first = f"select string(day) as name from ({days.format(8)})"
+    project = new_project(model, first)
+    assert project.run().models[0].notes == ()
+    later = f"{first} union all select {written} from ({days.format(9)}) where day = '2024-01-09'"
+    project.data(later)
+    notes = project.run().models[0].notes
+    said = "batches are named in another way now: 09/01/2024, and 2024-01-08 before."
+    assert [note.startswith(said) for note in notes] == ([True] if told else [])
+    # Once.
+    assert project.run().models[0].notes == ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -26,11 +26,13 @@ class SchemaDetector(MonitorByMonitor):
 
     The batches of a run take no part in what they are compared with: all of them have the columns
     of now. A batch that is checked again is compared with those before it. If `batch_by` is of
-    another type than ever before, that is a change of a column, too: batches that it retired count.
+    another type than ever before, that is a change of a column, too: the newest batch is compared
+    with those that were retired by it.
     """
 
     kind: ClassVar[str] = _NAME
     _stored: Sequence[Mapping[str, Any]] = field(default_factory=list, init=False)
+    _compared: Collection[str] = field(default=(), init=False)
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Read the columns of earlier batches."""
@@ -44,6 +46,7 @@ class SchemaDetector(MonitorByMonitor):
         accepted = {b for b, r in ledger.items() if r.status is BatchStatus.ACCEPTED}
         retired = [] if ledger.keys() - again else [r for r in rows if r["batch"] not in ledger]
         self._stored = [r for r in rows if r["batch"] in accepted] or retired
+        self._compared = {max(batches, key=batch_order)} if self._stored is retired else again
 
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
@@ -54,7 +57,7 @@ class SchemaDetector(MonitorByMonitor):
         rows, own = list(self._stored), batch_order(batch)
         if batch in self.place.ledger:
             rows = [r for r in rows if batch_order(r["batch"]) < own] or rows
-        if not rows:
+        if not rows or batch not in self._compared:
             return None
         last = max(rows, key=lambda r: (r["computed_at"], batch_order(r["batch"])))
         return last["batch"], json.loads(last["value_text"])

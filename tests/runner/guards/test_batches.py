@@ -187,7 +187,7 @@ def test_notes_say_one_and_many() -> None:
         "1 checked batch has other rows now; check it again with --batch 2024-01-01",
     )
     assert notes(two) == (
-        "2 checked batches have other rows now; check them again with --batch 2024-01-01,"
+        "2 checked batches have other rows now; check them again with --batch 2024-01-01"
         " --batch 2024-01-02",
     )
     ledger = {
@@ -201,7 +201,7 @@ def test_notes_say_one_and_many() -> None:
     }
     # The first one may have been deleted for its age, the third was checked without rows.
     assert choose_batches(BatchRequest(), {"2024-01-01": 5}, ledger).notes == (
-        "2 checked batches have no rows any more; check them again with --batch 2024-01-02,"
+        "2 checked batches have no rows any more; check them again with --batch 2024-01-02"
         " --batch 2024-01-05",
     )
     assert notes(one, 9) == ("1 late batch is checked again (lookback)",)

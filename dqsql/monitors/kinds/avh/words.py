@@ -113,15 +113,16 @@ def shifted(
 
 
 def _each_share_once(broken: Sequence[ClauseVerdict]) -> list[ClauseVerdict]:
-    """Without further bounds on a share of values that is told already.
+    """Without further bounds on a share of values, or on a lack of one, that is told already.
 
-    The bound on the counted values is the one that is told.
+    Of a share, the bound on the counted values is the one that is told.
     """
     counted = {c.clause.metric: c for c in reversed(broken) if c.clause.method == COUNTED}
     found: dict[object, ClauseVerdict] = {}
     for number, verdict in enumerate(broken):
         metric = verdict.clause.metric
-        key = metric if metric in COUNTED_SHARES else number
+        once = metric in COUNTED_SHARES or verdict.status == "null"
+        key = metric if once else number
         found.setdefault(key, counted.get(metric, verdict))
     return list(found.values())
 

@@ -133,11 +133,14 @@ class _Training:
         return len(last) == RECURS and set(last) <= set(warned_batches(program))
 
     def _warned(self, monitor: Monitor) -> set[str]:
-        """The batches that the pattern in force warned of, and that therefore do not train."""
+        """The batches that the pattern in force warned of, and that therefore do not train.
+
+        Unless a person accepted them.
+        """
         program = self.before.book.current(monitor.id)
         if program is None or self._recurs(program):
             return set()
-        return set(warned_batches(program))
+        return set(warned_batches(program)).difference(self.before.reviewed)
 
     def _training(self, odd: Collection[str]) -> list[str]:
         accepted = [b for b in self.before.accepted if b not in odd]
