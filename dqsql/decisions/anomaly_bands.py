@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
@@ -14,7 +13,7 @@ from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
 from dqsql.decisions.forecasts import median_of
-from dqsql.decisions.magnitudes import for_zero
+from dqsql.decisions.magnitudes import for_zero, is_counted, is_volume
 from dqsql.decisions.seasonal import batches_a_day
 from dqsql.decisions.strategies import Prediction, Series
 from dqsql.decisions.tails import PRIOR, PRIOR_OF_RATES, fit_tails
@@ -80,7 +79,7 @@ def _rate_alone(series: Series, rate: float) -> float | None:
     number = batches_a_day(series)
     if number < _SEVERAL:
         return None
-    counted = _is_counted(series.known, series.new)
+    counted = is_counted(series.known, series.new)
     return max(_RATE_ALONE, rate / number) if counted else _RATE_ALONE
 
 
@@ -102,14 +101,15 @@ def _bands_alike(
     # Of errors that are all none there is no tail to learn; one of heavy tails would be too wide.
     still = np.nanmax(np.abs(errors), axis=1) <= _STILL * floor
 
-    volumes = np.array([alone is None and _is_volume(s.known, s.new) for s in many])
+    volumes = np.array([alone is None and is_volume(s.known, s.new) for s in many])
+
+    # A drop is taken to be able to be as large as a spike was: a feast comes once a year.
+    ends = [_Ends.of(kind(errors), floor, volumes) for kind in (np.abs, np.positive)]
 
     def intervals(one: float) -> list[tuple[float, float]]:
-        # A drop is taken to be able to be as large as a spike was: a feast comes once a year.
         normal = floor * scipy.special.ndtri(1 - one / sides)
-        ends = (_end(errors, floor, one / sides, kind) for kind in (np.abs, np.positive))
         below, above = (
-            np.where(still, normal, np.where(volumes, np.minimum(side, end), side)) * factor
+            np.where(still, normal, np.minimum(side, end.reach(one / sides))) * factor
             for side, end in zip(tails.reach(one / sides), ends, strict=True)
         )
         return [
@@ -123,7 +123,9 @@ def _bands_alike(
         kept = [_of_the_day(loose, rare, series) for loose, rare, series in pairs]
     away = np.array([distance(_positive(s, p), p) for p, s in zip(found, many, strict=True)])
     away /= factor
-    p_values = tails.beyond(np.minimum(np.abs(away), 1e300), away > 0) * sides
+    size = np.minimum(np.abs(away), 1e300)
+    rare = np.where(away > 0, ends[1].beyond(size), ends[0].beyond(size))
+    p_values = np.minimum(tails.beyond(size, away > 0), rare) * sides
     one_sided = {"spike": away > 0, "drop": away < 0}.get(settings.direction)
     if one_sided is not None:
         p_values = np.where(one_sided, p_values, 1.0)
@@ -133,12 +135,34 @@ def _bands_alike(
     ]
 
 
-def _end(errors: FloatArray, floor: FloatArray, rate: float, of: Any) -> FloatArray:
-    """How far errors may reach at a rate, by the largest of them; see `_FALL`."""
-    most = np.maximum(np.nanmax(of(errors), axis=1), floor)
-    size = np.count_nonzero(~np.isnan(errors), axis=1)
-    further = np.maximum(1 / ((size + 1) * rate), 1.0) ** (1 / _FALL)
-    return np.where(size >= _MANY, most * further, np.inf)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ends:
+    """How far errors may reach on one side, by the largest of them; see `_FALL`.
+
+    Attributes:
+        most: S, the largest; infinite where it does not count.
+        size: S, how many errors there are.
+    """
+
+    most: FloatArray
+    size: FloatArray
+
+    @classmethod
+    def of(cls, errors: FloatArray, floor: FloatArray, volumes: BoolArray) -> _Ends:
+        """By errors of S series, those on this side being positive, and which count rows."""
+        size = np.count_nonzero(~np.isnan(errors), axis=1)
+        most = np.maximum(np.nanmax(errors, axis=1), floor)
+        return cls(np.where(volumes & (size >= _MANY), most, np.inf), size + 1.0)
+
+    def reach(self, rate: float) -> FloatArray:
+        """The end at a rate of this side."""
+        further = np.maximum(1 / (self.size * rate), 1.0) ** (1 / _FALL)
+        return np.asarray(self.most * further, dtype=float)
+
+    def beyond(self, away: FloatArray) -> FloatArray:
+        """The rate of which a distance is the end; 1 where it is not beyond the largest error."""
+        times = np.maximum(away / self.most, 1.0)
+        return np.where(times > 1, times**-_FALL / self.size, 1.0)
 
 
 def _of_the_day(
@@ -181,26 +205,10 @@ def _resolution(found: Prediction, series: Series) -> float:
     """Size below which an error of a metric says nothing, in the unit of the errors, > 0."""
     known = series.known
     floor = resolution_of(known)
-    if _is_counted(known, series.new):
+    if is_counted(known, series.new):
         floor = max(floor, _HALF)
     level = float(np.median(np.abs(known))) if known.size else 0.0
     return floor / level if found.ratios and level > 0 else floor
-
-
-def _is_counted(known: FloatArray, new: float) -> bool:
-    """Whether values are whole numbers that vary.
-
-    Shares may be 0 and 1 alone so far: of such values these are counts that are mostly 0, if the
-    new one is whole, too.
-    """
-    if not known.size or np.ptp(known) == 0 or (known != np.rint(known)).any():
-        return False
-    return bool(np.abs(known).max() > 1 or (np.median(known) == 0 and new == np.rint(new)))
-
-
-def _is_volume(known: FloatArray, new: float) -> bool:
-    """Whether values are numbers of rows, or the like: whole numbers, all above 0, that vary."""
-    return bool(_is_counted(known, new) and known.min() > 0)
 
 
 def resolution_of(known: FloatArray) -> float:

@@ -102,3 +102,19 @@ def without_outliers_each(histories: FloatArray, distances: npt.NDArray[np.bool_
             places = np.nonzero(known[alike[rows]])[1].reshape(rows.size, size)
             out[alike[rows[row]], places[row, order[row, size - most + column]]] = np.nan
     return out
+
+
+def is_counted(known: FloatArray, new: float) -> bool:
+    """Whether values are whole numbers that vary.
+
+    Shares may be 0 and 1 alone so far: of such values these are counts that are mostly 0, if the
+    new one is whole, too.
+    """
+    if not known.size or np.ptp(known) == 0 or (known != np.rint(known)).any():
+        return False
+    return bool(np.abs(known).max() > 1 or (np.median(known) == 0 and new == np.rint(new)))
+
+
+def is_volume(known: FloatArray, new: float) -> bool:
+    """Whether values are numbers of rows, or the like: whole numbers, all above 0, that vary."""
+    return bool(is_counted(known, new) and known.min() > 0)

@@ -140,6 +140,26 @@ def _carried(values: FloatArray, lag: int) -> FloatArray:
     return out
 
 
+def is_new_level(before: FloatArray, moved: FloatArray, since: FloatArray) -> bool:
+    """Return whether the batches since some that lay far out are like those, not like those before.
+
+    The metric that moved furthest, in standard deviations of the batches before, says it.
+
+    Args:
+        before: K x M metrics; NaN where there is none. As the others.
+        moved: of the batches that lay far out.
+        since: of those since; where there are none, they are taken for a new level.
+    """
+    parts = [np.where(np.isfinite(part), part, np.nan) for part in (before, moved, since)]
+    there = np.all([np.isfinite(part).any(axis=0) for part in parts], axis=0)
+    if not there.any():
+        return True
+    was, then, now = (np.nanmedian(part[:, there], axis=0) for part in parts)
+    spread = np.nanstd(parts[0][:, there], axis=0) + _CONSTANT_TOLERANCE * np.abs(was) + 1e-300
+    place = int(np.argmax(np.abs(then - was) / spread))
+    return bool(abs(now[place] - then[place]) < abs(now[place] - was[place]))
+
+
 def is_stationary(
     series: npt.ArrayLike, significance: float = _SIGNIFICANCE
 ) -> npt.NDArray[np.bool_]:

@@ -18,6 +18,7 @@ import numpy as np
 from dqsql.decisions import strategies
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.forecasts import Chosen, Forecasts, forecast
+from dqsql.decisions.magnitudes import is_volume
 from dqsql.decisions.seasonal import seasons_of
 from dqsql.model.settings import Reader, at_least
 from dqsql.model.wording import plural
@@ -25,6 +26,8 @@ from dqsql.model.wording import plural
 _MOST_BATCHES = 730
 _CHUNK = 250
 _LEAST = 3
+# As how many errors of an hour those of all hours count.
+_WEIGHT = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,12 @@ class Auto(strategies.LearnedStrategy):
         # Changes of either sign have no ratios.
         ratios = np.array([not (self.order or s.new < 0) for s in many])
         found = forecast(values, slots, self.relearn_after, ratios)
-        return [_prediction(found, row, values[row]) for row in range(len(many))]
+        # Bands of a day do not stand for a rate, and were chosen with the errors of all hours.
+        by_hour = not self.default_bounds
+        return [
+            _prediction(found, row, values[row], series if by_hour else None)
+            for row, series in enumerate(many)
+        ]
 
 
 def _newest(series: strategies.Series) -> strategies.Series:
@@ -94,10 +102,16 @@ def _newest(series: strategies.Series) -> strategies.Series:
     return strategies.Series(series.values[start:], times, series.new, series.time)
 
 
-def _prediction(found: Forecasts, row: int, values: FloatArray) -> strategies.Prediction:
+def _prediction(
+    found: Forecasts, row: int, values: FloatArray, series: strategies.Series | None
+) -> strategies.Prediction:
+    """The forecast of a series; with the errors of its hour, if it is given and of row counts."""
     chosen, ratios = found.chosen, bool(found.ratios[row])
-    errors = chosen.errors[row]
-    errors = errors[~np.isnan(errors)]
+    known = ~np.isnan(chosen.errors[row])
+    errors = chosen.errors[row][known]
+    if series is not None and series.times is not None and is_volume(series.known, series.new):
+        padded = values.size - series.times.size
+        errors = _of_the_hour(errors, series.times[known[padded:]], series.time)
     size = int(np.count_nonzero(~np.isnan(values)))
     spread = float(np.sqrt(np.mean(np.square(errors)))) if errors.size else 0.0
     return strategies.Prediction(
@@ -109,6 +123,27 @@ def _prediction(found: Forecasts, row: int, values: FloatArray) -> strategies.Pr
         leverage=float(chosen.factor[row] ** 2 - 1),
         ratios=ratios,
     )
+
+
+def _of_the_hour(
+    errors: FloatArray, times: strategies.TimeArray, time: np.datetime64 | None
+) -> FloatArray:
+    """Errors as large as they are at one time of day, of batches that come at several.
+
+    Where ten rows come at night and a thousand at noon, a night's share of rows says nothing of
+    noon. The size of the errors of an hour is that of its own and of `_WEIGHT` as large as all, and
+    two of its standard errors more: of an hour few are known, and a rate is promised.
+    """
+    hours = times.astype("datetime64[h]").astype(np.int64) % 24
+    if time is None or not errors.size or np.ptp(hours) == 0:
+        return errors
+    now = int(time.astype("datetime64[h]").astype(np.int64) % 24)
+    squares = np.square(errors)
+    counts = np.bincount(hours, minlength=24) + _WEIGHT
+    sums = np.bincount(hours, squares, minlength=24) + _WEIGHT * float(squares.mean())
+    sizes = np.sqrt(sums / counts)
+    here = sizes[now] * (1 + 2 / np.sqrt(2 * counts[now]))
+    return np.asarray(errors * here / np.maximum(sizes[hours], 1e-300), dtype=float)
 
 
 def _basis(chosen: Chosen, row: int, size: int, steps: int, ratios: bool) -> str:

@@ -267,14 +267,19 @@ def _again_note(again: set[str]) -> tuple[str, ...]:
 
 
 def _changed_note(batches: set[str]) -> tuple[str, ...]:
-    return _recheck_note(batches, "other rows now")
+    changed = sorted(batches, key=batch_order)
+    if len(changed) <= _SHOWN:
+        return _recheck_note(changed, "other rows now", " ".join(batch_flags(changed)))
+    return _recheck_note(changed, "other rows now", onward_flags(changed[0], changed))
 
 
 def _lost_note(batches: set[str], present: Sequence[str]) -> tuple[str, ...]:
     """What is told of batches without rows; older ones than all present may have been too old."""
     oldest = min(map(batch_order, present), default=None)
     lost = {b for b in batches if oldest is not None and oldest < batch_order(b)}
-    return _recheck_note(lost, "no rows any more")
+    # A range of times has no batch without rows.
+    flags = " ".join(batch_flags(sorted(lost, key=batch_order)))
+    return _recheck_note(lost, "no rows any more", flags)
 
 
 def _unfinished_note(batches: Sequence[str]) -> tuple[str, ...]:
@@ -285,12 +290,9 @@ def _unfinished_note(batches: Sequence[str]) -> tuple[str, ...]:
     return (f"{were} not checked to the end, and there are no rows any more: check with {names}",)
 
 
-def _recheck_note(batches: set[str], what: str) -> tuple[str, ...]:
-    changed = sorted(batches, key=batch_order)
+def _recheck_note(changed: Collection[str], what: str, flags: str) -> tuple[str, ...]:
     if not changed:
         return ()
-    few = len(changed) <= _SHOWN
-    flags = " ".join(batch_flags(changed)) if few else onward_flags(changed[0], changed)
     have = plural(len(changed), "checked batch has", "checked batches have")
     them = "it" if len(changed) == 1 else "them"
     return (f"{have} {what}; check {them} again with {flags}",)

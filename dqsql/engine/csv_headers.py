@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
+# Before the names of columns that the path names, too.
+IN_PATH = "dqsql in path "
 # So many bytes of a header are looked at.
 _HEADER = 2**16
 
@@ -88,7 +90,11 @@ def common_schema(
     """The columns of files whose headers were checked and are not all written alike.
 
     As Spark infers them from the files of each header; where types differ, one that has the values
-    of both. None where all headers are alike, which is for Spark to read. Raises Spark's errors.
+    of both. A column that the path names, too (`day=2024-01-01`), has a name that begins with
+    `IN_PATH`: Spark takes the value in the path, and leaves such columns out of a schema, but not
+    out of files. None where all headers are alike, which is for Spark to read.
+
+    Raises Spark's errors.
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -100,11 +106,10 @@ def common_schema(
     reader = spark.read.format("csv").options(**options)
     read = [reader.load([escaped(str(file)) for file in files]) for files in alike.values()]
     frames = sorted(read, key=lambda frame: -len(frame.schema))
+    parts = {part.partition("=")[0].lower() for f in headers for part in f.parts if "=" in part}
+    names = [IN_PATH + n if n.lower() in parts else n for n in frames[0].columns]
     return StructType(
-        [
-            StructField(field.name, _common_type(place, frames))
-            for place, field in enumerate(frames[0].schema)
-        ]
+        [StructField(name, _common_type(place, frames)) for place, name in enumerate(names)]
     )
 
 

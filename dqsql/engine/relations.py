@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from dqsql.compiler.segments import handed_on
 from dqsql.dialect import quoted, unquoted
 from dqsql.engine.csv_files import line_options, ragged_notes
-from dqsql.engine.csv_headers import check_headers, common_schema, headers_of, lacking
+from dqsql.engine.csv_headers import IN_PATH, check_headers, common_schema, headers_of, lacking
 from dqsql.engine.failures import (
     SPARK_FAILURES,
     condition_of,
@@ -91,6 +91,8 @@ def register_source(
         # Delta takes each letter of a path as it is.
         is_plain = file_format.lower() == "delta"
         rows = reader.load(source.path if is_plain else file_or_pattern(source.path))
+        if named_twice := [name for name in rows.columns if name.startswith(IN_PATH)]:
+            rows = rows.drop(*named_twice)
         if not rows.columns:
             raise SourceNotFoundError(
                 f"{what} has no columns: {source.path} is empty",

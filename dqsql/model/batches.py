@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from itertools import pairwise, zip_longest
@@ -129,6 +129,15 @@ def as_known(text: str, known: Collection[str]) -> str:
     time = None if text in known or long else time_of(text)
     same = [] if time is None else [b for b in known if time_of(b) == time]
     return same[0] if len(same) == 1 else text
+
+
+def are_numbers(batches: Iterable[str]) -> bool:
+    """Whether names are numbers that are not all times: one of them may look like 20240131.
+
+    >>> are_numbers(["20240131", "20240132"]), are_numbers(["20240131", "20240201"])
+    (True, False)
+    """
+    return any(b.isdigit() and time_of(b) is None for b in batches)
 
 
 def wall_time_of(batch: str) -> dt.datetime | None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.stationarity import is_new_level
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import PROFILES, Metric
 from dqsql.model.results import MetricProfile, MetricValue
@@ -173,24 +174,32 @@ class History:
             self._warned.setdefault(check_id, set()).add(batch)
 
     def usual(
-        self, check_id: str, batches: Sequence[str], window: int, least: int | None = None
+        self,
+        check_id: str,
+        batches: Sequence[str],
+        window: int,
+        keys: Sequence[MetricKey] = (),
+        least: int = 0,
     ) -> list[str]:
         """The batches that a monitor may learn from: without those that it found far out.
 
-        What it found three times in the newest `window` of them is normal, too. If that was three
-        times in a row, and `least` batches have come since the first of them, those are all.
+        What it found three times in the newest `window` of them is normal, too. If that was in a
+        row, and `least` batches have come since the first of them, metrics (`keys`, if given) say
+        whether it was a change for good, and these batches are all, or is over.
         """
         warned = self._warned.get(check_id, set()).intersection(batches[-window:])
         if len(warned) < RECURS:
             return [b for b in batches if b not in warned]
-        if least is None:
-            return list(batches)
         far = [b in warned for b in batches]
-        runs = (i for i in range(len(far) - least, -1, -1) if all(far[i : i + RECURS]))
-        start = next(runs, 0)
-        while start and far[start - 1]:
-            start -= 1
-        return list(batches[start:])
+        starts = (i for i in range(len(far) - least, 0, -1) if all(far[i : i + RECURS]))
+        start = next((i for i in starts if not far[i - 1]), 0) if keys else 0
+        if not start:
+            return list(batches)
+        end = next((i for i in range(start, len(far)) if not far[i]), len(far))
+        parts = (batches[:start], batches[start:end], batches[end:])
+        if is_new_level(*(self.matrix(keys, part) for part in parts)):
+            return list(batches[start:])
+        return [*parts[0], *parts[2]]
 
     def before(self, batch: str, window: int | None = None) -> list[str]:
         """The accepted batches before a batch, oldest first; the last `window` of them."""

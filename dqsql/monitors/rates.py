@@ -11,7 +11,7 @@ from dqsql.compiler.adoption import is_checked
 from dqsql.compiler.plan import compile_model
 from dqsql.errors import ConfigError, DecisionError
 from dqsql.loading.config import place_of
-from dqsql.model.batches import batch_order, in_zone, time_of
+from dqsql.model.batches import are_numbers, batch_order, in_zone, time_of
 from dqsql.model.monitors import DEFAULT_RATES, Rates, monitor_specs
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
@@ -126,7 +126,10 @@ def cadence(ledger: Iterable[str]) -> float:
     """
     from dqsql.decisions.budget import batches_per_day
 
-    days = [d for d in map(_day, sorted(ledger, key=batch_order)) if d is not None]
+    names = sorted(ledger, key=batch_order)
+    if are_numbers(names[-_NEWEST:]):
+        return batches_per_day(())
+    days = [d for d in map(_day, names) if d is not None]
     return batches_per_day(days[-_NEWEST:])
 
 

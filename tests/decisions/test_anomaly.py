@@ -545,3 +545,35 @@ def test_promotions_and_holidays_do_not_hide_a_table_that_was_loaded_twice() -> 
     assert not any(found(1))
     assert np.mean(found(2)) > 0.6
     assert np.mean(found(1 / 3)) > 0.9
+
+
+def test_the_p_value_of_a_volume_is_that_of_its_band() -> None:
+    rng = np.random.default_rng(2)
+    rows = (1000 * np.exp(0.1 * rng.standard_t(3, size=120))).round()
+    days = np.datetime64("2024-01-01", "D") + np.arange(120)
+    inputs = [
+        AnomalyInput(rows[:i], days[:i], round(1000 * times), days[i])
+        for i in range(60, 120, 4)
+        for times in (0.2, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.5, 4)
+    ]
+    decided = evaluate_many(Auto(fpr=0.0017), inputs)
+    found = [(d.anomalous, d.p_value is not None and d.p_value < 0.0017) for d in decided]
+    assert sum(a != p for a, p in found) <= 1 and {True, False} == {a for a, _ in found}
+
+
+def test_noon_is_not_judged_by_how_a_night_of_ten_rows_varies() -> None:
+    rng = np.random.default_rng(5)
+    hours = np.arange(24 * 28)
+    day = np.clip(np.sin((hours % 24 - 6) / 14 * np.pi), 0, None)
+    rows = rng.poisson((10 + 270 * day) * np.exp(rng.normal(0, 0.08, hours.size))).astype(float)
+    times = np.datetime64("2024-01-01T00", "h") + hours
+    noon = [int(i) for i in hours if i >= 24 * 20 and 10 <= i % 24 <= 16]
+
+    def found(share: float) -> float:
+        inputs = [
+            AnomalyInput(rows[:i], times[:i], float(round(rows[i] * share)), times[i]) for i in noon
+        ]
+        return float(np.mean([d.anomalous for d in evaluate_many(Auto(fpr=0.0006), inputs)]))
+
+    assert found(1) == 0
+    assert found(1 / 3) > 0.5

@@ -176,3 +176,14 @@ def test_headers_in_partitions(spark: SparkSession, tmp_path: Path) -> None:
         (1, None, "2024-01-01"),
         (2, 3, "2024-01-02"),
     ]
+
+
+def test_a_column_that_the_path_names_too(spark: SparkSession, tmp_path: Path) -> None:
+    texts = {"2024-01-01": "day,id,x\n1999-01-01,1,7\n", "2024-01-02": "day,id,x,y\n,2,8,9\n"}
+    for day, text in texts.items():
+        (tmp_path / f"day={day}").mkdir()
+        (tmp_path / f"day={day}" / "part.csv").write_text(text)
+    rows = read_source(spark, source(tmp_path))
+    assert sorted(rows.columns) == ["day", "id", "x", "y"]
+    found = {(r.id, r.x, r.y, str(r.day)) for r in rows.collect()}
+    assert found == {(1, 7, None, "2024-01-01"), (2, 8, 9, "2024-01-02")}

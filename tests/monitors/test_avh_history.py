@@ -426,3 +426,20 @@ def test_a_batch_on_which_the_column_was_not_measured_is_none_to_compare_with(
     days.history.accept(name(30))
     assert name(30) not in days.detector.past(days.detector.units[0], name(31))
     assert days.judge(31, metrics_of(31)).status is Status.PASS
+
+
+def test_after_an_incident_that_is_over_nothing_is_forgotten(
+    make_project: Callable[..., Path],
+) -> None:
+    days = Days(make_project, settings="window: 30, severity: warn", days=range(120))
+    for day in range(40):
+        days.judge(day, metrics_of(day), accept=True)
+    for day in range(40, 43):
+        found = days.judge(day, metrics_of(day) | {"complete_ratio": 0.5}, accept=True)
+        assert found.status is Status.WARN
+    for day in range(43, 50):
+        assert days.judge(day, metrics_of(day), accept=True).status is Status.PASS
+    assert days.results[49].details["left_out"] == [name(d) for d in range(40, 43)]
+    assert days.results[49].details["history"] == [name(16), name(48), 30]
+    again = metrics_of(50) | {"complete_ratio": 0.5}
+    assert days.judge(50, again, accept=True).status is Status.WARN

@@ -94,7 +94,13 @@ def test_cadence() -> None:
     old = names("2023-01-01 00:00:00", 1, 100)
     assert cadence([*old, *names("2024-01-01 00:00:00", 24, 40)]) == pytest.approx(1)
     # Names without a time, and too few of them: a batch a day.
-    for batches in ([], ["2024-01-01"], ["17", "18", "20"], ["2024", "2026"], ["b-1", "b-2"]):
+    for batches in (
+        [],
+        ["2024-01-01"],
+        ["17", "18", "20"],
+        [str(number) for number in range(203000, 203100)],
+        ["b-1", "b-2"],
+    ):
         assert cadence(batches) == 1
 
 

@@ -585,8 +585,7 @@ def test_what_notes_say_to_type_means_the_same_in_a_shell(new_project: NewProjec
     project.data("select * from values ('A&B', 1), ('A&B', 1), ('$(x)', 1), ('$(x)', 2) t(day, x)")
     (found,) = project.run().models
     assert found.notes == (
-        "2 checked batches have other rows now; check them again with --batch '$(x)' --batch"
-        " 'A&B'",
+        "2 checked batches have other rows now; check them again with --batch '$(x)' --batch 'A&B'",
     )
 
 

@@ -14,7 +14,7 @@ from dqsql.compiler.keys import batch_columns
 from dqsql.decisions import cadence
 from dqsql.dialect import parse_statement, to_sql
 from dqsql.errors import AnnotationError, CompileError
-from dqsql.model.batches import batch_order, wall_time_of
+from dqsql.model.batches import are_numbers, batch_order, wall_time_of
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import CheckModel, Severity
@@ -81,7 +81,7 @@ class CadenceDetector(MonitorByMonitor):
         rules, start = rules_of(monitor), wall_time_of(batch)
         earlier = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
         known = earlier[-_LONGEST:]
-        if start is None or _are_numbers([*known[-rules.min_history :], batch]):
+        if start is None or are_numbers([*known[-rules.min_history :], batch]):
             text = f"batches are not named by a time: {batch!r}"
             if rules.text is None:
                 return result_of(monitor, batch, Status.SKIPPED, text)
@@ -215,12 +215,6 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
             ),
         )
     )
-
-
-def _are_numbers(batches: Sequence[str]) -> bool:
-    """Whether not all of these numbers are dates: one of them may look like 20240131."""
-    numbers = [b for b in batches if b.isdigit()]
-    return len(_times(numbers)) < len(numbers)
 
 
 def _times(batches: Sequence[str]) -> list[dt.datetime]:

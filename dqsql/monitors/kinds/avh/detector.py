@@ -187,8 +187,8 @@ class AvhDetector:
         history = history or self.context.history
         before, odd = history.before(batch), self.left_out(unit)
         kept = [b for b in before if b not in odd] if odd else before
-        least = unit.settings.config.min_history
-        return history.usual(unit.monitor.id, kept, unit.settings.window, least)
+        keys, least = list(unit.keys.values()), unit.settings.config.min_history
+        return history.usual(unit.monitor.id, kept, unit.settings.window, keys, least)
 
     def past(self, unit: Unit, batch: str) -> list[str]:
         """The batches to learn from, oldest first: those that the metrics were measured on."""
