@@ -6,7 +6,7 @@ import functools
 import logging
 import os
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from dqsql.cli.group import EXIT_ERROR
 from dqsql.cli.options import GLOBAL, options, words
 from dqsql.errors import DqsqlError
 from dqsql.json_text import to_json
-from dqsql.model.project import upstream_of
+from dqsql.model.project import models_upstream
 from dqsql.report.console import ConsoleListener
 from dqsql.report.errors import failure_record, print_error
 from dqsql.report.events import JsonListener
@@ -26,7 +26,7 @@ from dqsql.report.terminal import Progress, Terminal, standard_terminals
 from dqsql.report.text import printable
 
 if TYPE_CHECKING:
-    from dqsql.model.plan import Plan
+    from dqsql.runner.api import CompileResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +79,19 @@ class Session:
         return Progress(Terminal(None) if silent else self.err)
 
     def listener(
-        self, progress: Progress, plans: Sequence[Plan] = ()
+        self, progress: Progress, compiled: CompileResult
     ) -> ConsoleListener | JsonListener:
-        """What reports the progress of a run; `plans` say where its checks stand."""
+        """What reports the progress of a run of a project, which says where its checks stand."""
         if self.json_log:
             return JsonListener(self.log, quiet=self.quiet)
-        places = {c.id: f"{c.span.file}:{c.span.line}" for p in plans for c in p.declared}
+        places = {c.id: f"{c.span.file}:{c.span.line}" for p in compiled.plans for c in p.declared}
         return ConsoleListener(
             self.log,
             progress,
             quiet=self.quiet,
             roots=(self.project_dir,),
             places=places,
-            upstream=upstream_of(p.model for p in plans),
+            upstream=models_upstream(compiled.project.models),
         )
 
     def print_error(self, error: DqsqlError) -> None:

@@ -243,6 +243,9 @@ def _at_rate(
     )
 
 
+# --- the paper's mode --------------------------------------------------------------------------
+
+
 def scaled(training: FloatArray, tested: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Scale to [0, 1] on the training batches; a metric without variation keeps its unit."""
     low = training.min(axis=0)

@@ -211,6 +211,3 @@ def evenly_spaced(
             stands = np.median(np.abs(np.diff(values + sign * at, axis=0)), axis=0) < _STANDS
             shift[:, places] += np.where(stands, sign * offset[:, None], 0.0)
     return shift
-
-
-# --- the paper's mode --------------------------------------------------------------------------

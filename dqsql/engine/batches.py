@@ -51,7 +51,8 @@ class BatchRequest:
                     hint="name the batches, or give a range",
                 )
         for flag, text in ((_START, self.start), (_END, self.end)):
-            if text is not None and read_time(text) is None and read_number(text) is None:
+            readers = (read_time, read_number, instant_of)
+            if text is not None and all(read(text) is None for read in readers):
                 raise UsageError(f"{flag} is neither a time nor a number: {text!r}", hint=_HINT)
         for read in (read_time, read_number):
             start, end = (None if t is None else read(t) for t in (self.start, self.end))

@@ -19,7 +19,7 @@ import pyarrow as pa
 from dqsql.dialect import quoted
 from dqsql.engine.csv_files import OTHER_ROWS, has_header, separator_of
 from dqsql.engine.parquet_files import UnevenFiles
-from dqsql.engine.paths import escaped, files_at, named_in
+from dqsql.engine.paths import escaped, files_at, named_in, named_in_paths
 from dqsql.engine.values import widest_type
 from dqsql.errors import EngineError
 from dqsql.model.project import Source
@@ -85,14 +85,14 @@ def check_headers(
 
 
 def common_schema(
-    spark: SparkSession, headers: Mapping[Path, Header], options: Mapping[str, str]
+    spark: SparkSession, source: Source, headers: Mapping[Path, Header], options: Mapping[str, str]
 ) -> StructType | None:
-    """The columns of files whose headers were checked and are not all written alike.
+    """The columns of a source whose files' headers were checked and are not all written alike.
 
     As Spark infers them from the files of each header; where types differ, one that has the values
     of both. A column that the path names, too (`day=2024-01-01`), has a name that begins with
     `IN_PATH`: Spark takes the value in the path, and leaves such columns out of a schema, but not
-    out of files. None where all headers are alike, which is for Spark to read.
+    out of files. None where all headers are alike, or some cannot be read, which is for Spark.
 
     Raises Spark's errors.
     """
@@ -101,46 +101,66 @@ def common_schema(
     alike: dict[str, list[Path]] = {}
     for file, header in headers.items():
         alike.setdefault(header.line, []).append(file)
-    if len(alike) < 2:
+    files = files_at(Path(source.path or "")) or ()
+    if len(alike) < 2 or any(f not in headers and f.stat().st_size for f in files):
         return None
     reader = spark.read.format("csv").options(**options)
-    read = [reader.load([escaped(str(file)) for file in files]) for files in alike.values()]
-    frames = sorted(read, key=lambda frame: -len(frame.schema))
-    parts = {part.partition("=")[0].lower() for f in headers for part in f.parts if "=" in part}
-    names = [IN_PATH + n if n.lower() in parts else n for n in frames[0].columns]
+    read = [reader.load([escaped(str(file)) for file in found]) for found in alike.values()]
+    frames = sorted(read, key=lambda frame: -len(frame.columns))
+    in_path = named_in_paths(headers)
+    names = [IN_PATH + n if n.lower() in in_path else n for n in frames[0].columns]
+    # A date is not written as the format of a timestamp says.
+    strict = not {"dateformat", "timestampformat"}.isdisjoint(map(str.lower, options))
+    kinds = _kinds(frames)
     return StructType(
-        [StructField(name, _common_type(place, frames)) for place, name in enumerate(names)]
+        [StructField(n, _common(k, strict=strict)) for n, k in zip(names, kinds, strict=True)]
     )
 
 
-def lacking(headers: Mapping[Path, Header]) -> UnevenFiles | None:
-    """The columns at the end of older files that the newest file lacks, where there are any."""
-    if not headers:
-        return None
-    newest = max(headers, key=lambda file: (file.stat().st_mtime, file))
-    most = max((header.names for header in headers.values()), key=len)
-    # Copied files may be dated in any order: the one whose name is last has to agree.
-    there = max(len(headers[file].names) for file in (newest, max(headers)))
-    return UnevenFiles(newest, most[there:]) if most[there:] else None
-
-
-def _common_type(place: int, frames: Sequence[DataFrame]) -> DataType:
-    """The type of the columns at one place."""
+def _kinds(frames: Sequence[DataFrame]) -> list[list[DataType]]:
+    """The types of each column in the frames that have it, of which the first has all columns."""
     from pyspark.sql.types import StringType
 
-    found = {frame.schema[place].dataType: frame for frame in frames if place < len(frame.schema)}
-    if len(found) > 1:
+    schemas = [frame.schema.fields for frame in frames]
+    every = range(len(schemas[0]))
+    unlike = {i for i in every if len({s[i].dataType for s in schemas if i < len(s)}) > 1}
+    found: list[list[DataType]] = [[] for _ in every]
+    for frame, fields in zip(frames, schemas, strict=True):
+        texts = [i for i in unlike if i < len(fields) and fields[i].dataType == StringType()]
         # Spark takes a column without any value for text.
-        found = {
-            kind: frame
-            for kind, frame in found.items()
-            if kind != StringType() or _has_values(frame, frame.columns[place])
-        }
-    return widest_type(list(found)) or StringType()
+        empty = set(texts).difference(_filled(frame, texts))
+        for place, field in enumerate(fields):
+            if place not in empty:
+                found[place].append(field.dataType)
+    return found
 
 
-def _has_values(rows: DataFrame, column: str) -> bool:
-    return bool(rows.where(f"{quoted(column)} is not null").limit(1).count())
+def _filled(frame: DataFrame, places: Sequence[int]) -> list[int]:
+    """Which of some columns have a value."""
+    counts = [f"count({quoted(frame.columns[place])})" for place in places]
+    row = frame.selectExpr(*counts).first() if counts else None
+    return [place for place, count in zip(places, row or (), strict=True) if count]
+
+
+def _common(kinds: Sequence[DataType], *, strict: bool) -> DataType:
+    from pyspark.sql.types import StringType
+
+    names = {kind.typeName() for kind in kinds}
+    if strict and "date" in names and len(names) > 1:
+        return StringType()
+    return widest_type(kinds) or StringType()
+
+
+def lacking(headers: Mapping[Path, Header], names: Sequence[str]) -> UnevenFiles | None:
+    """The columns at the end of older files that the newest file lacks, where there are any.
+
+    `names` are those of all columns, as Spark has them.
+    """
+    newest = max(headers, key=lambda file: (file.stat().st_mtime, file))
+    # Copied files may be dated in any order: the one whose name is last has to agree.
+    there = max(len(headers[file].names) for file in (newest, max(headers)))
+    missing = [name for name in names[there:] if not name.startswith(IN_PATH)]
+    return UnevenFiles(newest, missing) if missing else None
 
 
 def _header(file: Path, separator: str) -> Header | None:

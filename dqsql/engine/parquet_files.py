@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dqsql.engine.paths import files_at
+from dqsql.engine.paths import files_at, named_in_paths
 
 # Of more files the oldest and the newest are looked at, half of them each: columns come with time.
 _MOST = 200
@@ -64,7 +64,7 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     # Copied files may be dated in any order: the one whose name is last has to agree.
     newest = names[files[-1]] | names[max(files)]
     # What the path says, `day=2024-01-01`, is a column of all rows.
-    newest |= {part.partition("=")[0].lower() for part in files[-1].parts if "=" in part}
+    newest |= named_in_paths(files[-1:])
     missing = sorted(merged[name].name for name in merged.keys() - newest)
     return UnevenFiles(files[-1], missing, list(schemas.values()) if widened else ())
 

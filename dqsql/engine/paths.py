@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from glob import glob
 from pathlib import Path
@@ -66,6 +67,11 @@ def _files_below(folder: Path) -> list[Path]:
 def named_in(file: Path, root: Path) -> Path:
     """A file as it is named in the folder `root`, where it lies in it."""
     return file.relative_to(root) if file.is_relative_to(root) else file
+
+
+def named_in_paths(files: Iterable[Path]) -> set[str]:
+    """The columns, in lower case, of which paths say the value: `day=2024-01-01`."""
+    return {part.partition("=")[0].lower() for f in files for part in f.parts[:-1] if "=" in part}
 
 
 def refuse_unreadable(folder: Path) -> None:

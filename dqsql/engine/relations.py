@@ -26,7 +26,7 @@ from dqsql.engine.failures import (
     translated,
 )
 from dqsql.engine.parquet_files import UnevenFiles, uneven_files
-from dqsql.engine.paths import escaped, file_or_pattern, named_in
+from dqsql.engine.paths import escaped, file_or_pattern, named_in, named_in_paths
 from dqsql.engine.registered import Registered
 from dqsql.engine.selects import select
 from dqsql.engine.session_use import put_view
@@ -80,10 +80,12 @@ def register_source(
         if file_format == "csv":
             headers = headers_of(source, options)
             check_headers(source, headers, root or Path.cwd(), about)
-            known, uneven = common_schema(spark, headers, options), lacking(headers)
+            known = common_schema(spark, source, headers, options)
+            uneven = None if known is None else lacking(headers, known.names)
         elif uneven is not None and uneven.unlike:
             files = [escaped(str(file)) for file in uneven.unlike]
-            known = merged_schema([reader.load(file).schema for file in files])
+            in_path = named_in_paths(uneven.unlike)
+            known = merged_schema([reader.load(file).schema for file in files], in_path)
         if uneven is not None:
             tell(uneven)
         if known is not None:

@@ -96,7 +96,7 @@ def _is_read(spark_type: str) -> bool:
     return is_number(spark_type) or spark_type in ("boolean", "void")
 
 
-# Of each row the later types have all values of the earlier ones.
+# Of each row the later types have the values of the earlier ones, up to rounding.
 _WIDER = (
     ("byte", "short", "integer", "long", "decimal", "float", "double"),
     ("date", "timestamp_ntz", "timestamp"),
@@ -113,13 +113,16 @@ def widest_type(kinds: Sequence[DataType]) -> DataType | None:
     return kinds[0] if len(set(kinds)) == 1 else None
 
 
-def merged_schema(schemas: Sequence[StructType]) -> StructType:
-    """The columns of relations that are read as one, each with the widest of its types."""
+def merged_schema(schemas: Sequence[StructType], left_out: Collection[str] = ()) -> StructType:
+    """The columns of relations that are read as one, each with the widest of its types.
+
+    Without those of the names `left_out`, in lower case.
+    """
     from pyspark.sql.types import StructField, StructType
 
     kinds: dict[str, list[DataType]] = {}
     names: dict[str, str] = {}
-    for field in chain.from_iterable(schemas):
+    for field in (f for f in chain.from_iterable(schemas) if f.name.lower() not in left_out):
         kinds.setdefault(names.setdefault(field.name.lower(), field.name), []).append(
             field.dataType
         )

@@ -214,7 +214,7 @@ class CheckModel:
         return f"model.{self.name}"
 
 
-def upstream_of(models: Iterable[CheckModel]) -> dict[str, frozenset[str]]:
+def models_upstream(models: Iterable[CheckModel]) -> dict[str, frozenset[str]]:
     """The names of the models that each reads, itself or by others; `models` are upstream first."""
     found: dict[str, frozenset[str]] = {}
     names: dict[str, str] = {}

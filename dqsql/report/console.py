@@ -45,7 +45,7 @@ class ConsoleListener(RunListener):
     """Prints the progress of a run, the spinner on standard error; or failures only, if `quiet`.
 
     The files of errors may be relative to `roots`. `places` are file and line of checks by their
-    ids, as `checks/flights.sql:12`, and `upstream` the models that each reads (`upstream_of`);
+    ids, as `checks/flights.sql:12`, and `upstream` the models that each reads (`models_upstream`);
     `clock` gives the time at the beginning of each line.
     """
 

@@ -10,7 +10,7 @@ import pytest
 from dqsql.errors import ConfigError, DqsqlError, ErrorGroup, JinjaError, LoadError, UsageError
 from dqsql.loading import load_project
 from dqsql.loading.settings import read_check_settings, read_model_settings
-from dqsql.model.project import CheckModel, NoData, Project, Severity, upstream_of
+from dqsql.model.project import CheckModel, NoData, Project, Severity, models_upstream
 from dqsql.model.settings import SettingProblem
 
 Write = Callable[[Mapping[str, str]], Path]
@@ -527,4 +527,4 @@ def test_models_stand_behind_those_that_they_read(write: Write) -> None:
     )
     project = load_project(root)
     assert [model.name for model in project.models] == ["b", "d", "c", "a"]
-    assert upstream_of(project.models)["a"] == {"b", "c", "d"}
+    assert models_upstream(project.models)["a"] == {"b", "c", "d"}

@@ -73,7 +73,7 @@ def command(
             select=select,
             batches_of=retry.batches,
             threads=threads,
-            listener=session.listener(progress, compiled.plans),
+            listener=session.listener(progress, compiled),
             compiled=compiled,
             **arguments,
             **where,

@@ -92,7 +92,7 @@ def command(
             select=select,
             exclude=exclude,
             batches=tuple(batches),
-            listener=session.listener(progress, compiled.plans),
+            listener=session.listener(progress, compiled),
             compiled=compiled,
             **settings,
         )
