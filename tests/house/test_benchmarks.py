@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dqsql.runner.api import compile_project
-from tests.benchmarks import compile_bench, fleet_bench, history_bench, scan_bench
+from tests.benchmarks import compile_bench, fleet_bench, history_bench, scan_bench, volume_eval
 
 
 @pytest.mark.parametrize("name", scan_bench.PROFILES)
@@ -38,3 +38,10 @@ def test_histories(tmp_path: Path, config: str) -> None:
     compiled = compile_project(root)
     compiled.raise_errors()
     assert len(compiled.plans) == 1
+
+
+@pytest.mark.parametrize("family", volume_eval.FAMILIES)
+def test_volumes(family: str) -> None:
+    count, found = volume_eval.shares(family, rate=0.002, series=1)
+    assert count and found.keys() == volume_eval.FACTORS.keys()
+    assert found["a third"] >= found["half"] >= found["as it is"]
