@@ -104,7 +104,7 @@ def _bands_alike(
     volumes = np.array([alone is None and is_volume(s.known, s.new) for s in many])
 
     # A drop is taken to be able to be as large as a spike was: a feast comes once a year.
-    ends = [_Ends.of(kind(errors), floor, volumes) for kind in (np.abs, np.positive)]
+    ends = [_Ends.of(kind(errors), floor, volumes & ~still) for kind in (np.abs, np.positive)]
 
     def intervals(one: float) -> list[tuple[float, float]]:
         normal = floor * scipy.special.ndtri(1 - one / sides)
@@ -141,7 +141,7 @@ class _Ends:
 
     Attributes:
         most: S, the largest; infinite where it does not count.
-        size: S, how many errors there are.
+        size: S, how many errors there are, and the next one.
     """
 
     most: FloatArray

@@ -19,13 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.decisions.adf import SHORTEST_FOR_ADF, adf_ragged
-from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.errors import DecisionError
 
 _SIGNIFICANCE = 0.05
 # Below this many values neither the test nor a spread estimated from them means anything.
 _MIN_VALUES = 6
 _CONSTANT_TOLERANCE = 1e-9
+# A metric has moved if it is so many standard deviations away, and so large a part of its level.
+_MOVED, _TRIFLE = 3.0, 0.01
 
 # Rank correlation with time from which a history counts as drifting.
 _DRIFT = 0.5
@@ -140,24 +142,29 @@ def _carried(values: FloatArray, lag: int) -> FloatArray:
     return out
 
 
-def is_new_level(before: FloatArray, moved: FloatArray, since: FloatArray) -> bool:
-    """Return whether the batches since some that lay far out are like those, not like those before.
+def like_the_moved(before: FloatArray, moved: FloatArray, since: FloatArray) -> BoolArray:
+    """Return which batches are like some that lay far out, and not like those before.
 
-    The metric that moved furthest, in standard deviations of the batches before, says it.
+    Each metric that moved says it by the medians that a value is nearer to; most of them decide.
 
     Args:
         before: K x M metrics; NaN where there is none. As the others.
         moved: of the batches that lay far out.
-        since: of those since; where there are none, they are taken for a new level.
+        since: of N batches since.
     """
-    parts = [np.where(np.isfinite(part), part, np.nan) for part in (before, moved, since)]
+    parts = [np.where(np.isfinite(part), part, np.nan) for part in (before, moved)]
     there = np.all([np.isfinite(part).any(axis=0) for part in parts], axis=0)
-    if not there.any():
-        return True
-    was, then, now = (np.nanmedian(part[:, there], axis=0) for part in parts)
-    spread = np.nanstd(parts[0][:, there], axis=0) + _CONSTANT_TOLERANCE * np.abs(was) + 1e-300
-    place = int(np.argmax(np.abs(then - was) / spread))
-    return bool(abs(now[place] - then[place]) < abs(now[place] - was[place]))
+    was, then = (np.nanmedian(part[:, there], axis=0) for part in parts)
+    spread = np.nanstd(parts[0][:, there], axis=0) + _TRIFLE * np.abs(was)
+    away = np.abs(then - was)
+    # Of what was 0 always, any value is far; if nothing is far, what has moved at all decides.
+    far = away > _MOVED * spread
+    far = far if far.any() else away > 0
+    values = since[:, there][:, far]
+    nearer = np.abs(values - then[far]) < np.abs(values - was[far])
+    known = np.isfinite(values)
+    votes = np.where(known, nearer, False).sum(axis=1)
+    return np.asarray(2 * votes > known.sum(axis=1), dtype=np.bool_)
 
 
 def is_stationary(

@@ -19,7 +19,7 @@ from dqsql.decisions import strategies
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.forecasts import Chosen, Forecasts, forecast
 from dqsql.decisions.magnitudes import is_volume
-from dqsql.decisions.seasonal import seasons_of
+from dqsql.decisions.seasonal import batches_a_day, seasons_of
 from dqsql.model.settings import Reader, at_least
 from dqsql.model.wording import plural
 
@@ -89,8 +89,9 @@ class Auto(strategies.LearnedStrategy):
         # Bands of a day do not stand for a rate, and were chosen with the errors of all hours.
         by_hour = not self.default_bounds
         return [
-            _prediction(found, row, values[row], series if by_hour else None)
+            _prediction(found, row, values[row], series if by_hour and several else None)
             for row, series in enumerate(many)
+            for several in [batches_a_day(series) > 1]
         ]
 
 

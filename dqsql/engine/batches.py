@@ -54,7 +54,7 @@ class BatchRequest:
             readers = (read_time, read_number, instant_of)
             if text is not None and all(read(text) is None for read in readers):
                 raise UsageError(f"{flag} is neither a time nor a number: {text!r}", hint=_HINT)
-        for read in (read_time, read_number):
+        for read in (lambda text: read_time(text) or instant_of(text), read_number):
             start, end = (None if t is None else read(t) for t in (self.start, self.end))
             if start is not None and end is not None and start >= end:  # type: ignore[operator]
                 raise UsageError(

@@ -107,7 +107,7 @@ def common_schema(
     reader = spark.read.format("csv").options(**options)
     read = [reader.load([escaped(str(file)) for file in found]) for found in alike.values()]
     frames = sorted(read, key=lambda frame: -len(frame.columns))
-    in_path = named_in_paths(headers)
+    in_path = named_in_paths(source.path or "", headers, options)
     names = [IN_PATH + n if n.lower() in in_path else n for n in frames[0].columns]
     # A date is not written as the format of a timestamp says.
     strict = not {"dateformat", "timestampformat"}.isdisjoint(map(str.lower, options))

@@ -84,7 +84,7 @@ def register_source(
             uneven = None if known is None else lacking(headers, known.names)
         elif uneven is not None and uneven.unlike:
             files = [escaped(str(file)) for file in uneven.unlike]
-            in_path = named_in_paths(uneven.unlike)
+            in_path = named_in_paths(source.path, uneven.unlike, options)
             known = merged_schema([reader.load(file).schema for file in files], in_path)
         if uneven is not None:
             tell(uneven)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dqsql.decisions.arrays import FloatArray
-from dqsql.decisions.stationarity import is_new_level
+from dqsql.decisions.stationarity import like_the_moved
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import PROFILES, Metric
 from dqsql.model.results import MetricProfile, MetricValue
@@ -185,21 +185,23 @@ class History:
 
         What it found three times in the newest `window` of them is normal, too. If that was in a
         row, and `least` batches have come since the first of them, metrics (`keys`, if given) say
-        whether it was a change for good, and these batches are all, or is over.
+        whether most of those since are like them: then it was a change for good, and there are no
+        others. Else it is over, and those that are like them are left out.
         """
-        warned = self._warned.get(check_id, set()).intersection(batches[-window:])
-        if len(warned) < RECURS:
-            return [b for b in batches if b not in warned]
-        far = [b in warned for b in batches]
-        starts = (i for i in range(len(far) - least, 0, -1) if all(far[i : i + RECURS]))
-        start = next((i for i in starts if not far[i - 1]), 0) if keys else 0
-        if not start:
-            return list(batches)
-        end = next((i for i in range(start, len(far)) if not far[i]), len(far))
-        parts = (batches[:start], batches[start:end], batches[end:])
-        if is_new_level(*(self.matrix(keys, part) for part in parts)):
-            return list(batches[start:])
-        return [*parts[0], *parts[2]]
+        warned, kept = self._warned.get(check_id, set()), list(batches)
+        while len(warned.intersection(kept[-window:])) >= RECURS:
+            far = [b in warned for b in kept]
+            starts = (i for i in range(len(far) - least, 0, -1) if all(far[i : i + RECURS]))
+            start = next((i for i in starts if not far[i - 1]), 0) if keys else 0
+            if not start:
+                return kept
+            end = next((i for i in range(start, len(far)) if not far[i]), len(far))
+            parts = (kept[:start], kept[start:end], kept[end:])
+            like = like_the_moved(*(self.matrix(keys, part) for part in parts))
+            if 2 * like.sum() >= like.size:
+                return kept[start:]
+            kept = [*parts[0], *compress(parts[2], ~like)]
+        return [b for b in kept if b not in warned]
 
     def before(self, batch: str, window: int | None = None) -> list[str]:
         """The accepted batches before a batch, oldest first; the last `window` of them."""

@@ -577,3 +577,13 @@ def test_noon_is_not_judged_by_how_a_night_of_ten_rows_varies() -> None:
 
     assert found(1) == 0
     assert found(1 / 3) > 0.5
+
+
+def test_volumes_that_never_missed_have_the_p_value_of_their_band() -> None:
+    rows = np.where(np.arange(84) % 7 >= 5, 150.0, 100.0)
+    days = np.datetime64("2024-01-01", "D") + np.arange(85)
+    values = (90, 95, 97, 98, 100, 102, 103, 105, 110)
+    inputs = [AnomalyInput(rows, days[:84], value, days[84]) for value in values]
+    decided = evaluate_many(Auto(fpr=0.0017), inputs)
+    assert [d.anomalous for d in decided] == [d.p_value < 0.0017 for d in decided if d.p_value]
+    assert [d.anomalous for d in decided][3:6] == [False] * 3

@@ -204,3 +204,14 @@ def test_dates_are_not_read_by_the_format_of_timestamps(
     options = {"timestampFormat": "yyyy-MM-dd HH:mm:ss"}
     found = read_source(spark, source(tmp_path, **options)).collect()
     assert {str(row.t) for row in found} == {"2024-01-01", "2024-01-01 10:00:00"}
+
+
+def test_folders_above_the_source_name_no_column(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "tenant=acme" / "orders"
+    folder.mkdir(parents=True)
+    (folder / "a.csv").write_text("id,tenant\n1,acme\n")
+    (folder / "b.csv").write_text("id,tenant,x\n2,other,3\n")
+    for path in (folder, folder / "*.csv"):
+        rows = read_source(spark, source(path))
+        assert rows.columns == ["id", "tenant", "x"]
+        assert {tuple(row) for row in rows.collect()} == {(1, "acme", None), (2, "other", 3)}

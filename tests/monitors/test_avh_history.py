@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import dqsql
 from dqsql.compiler.issues import ISSUES_VERSION
 from dqsql.compiler.monitors import for_types
 from dqsql.errors import EngineError
+from dqsql.model.metric_traits import NUMERIC_DISTANCES
 from dqsql.model.results import MetricValue, Result, Status
 from dqsql.monitors.context import MonitorContext
 from dqsql.monitors.history import History
@@ -443,3 +446,12 @@ def test_after_an_incident_that_is_over_nothing_is_forgotten(
     assert days.results[49].details["history"] == [name(16), name(48), 30]
     again = metrics_of(50) | {"complete_ratio": 0.5}
     assert days.judge(50, again, accept=True).status is Status.WARN
+
+
+def test_distances_to_the_batch_before_say_nothing_of_a_change_for_good(
+    make_project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "MODEL", MODEL.replace("false", "true"))
+    (unit,) = Days(make_project).detector.units
+    assert "cohen_d" in unit.names
+    assert {key.metric for key in unit.singles}.isdisjoint(NUMERIC_DISTANCES)

@@ -54,6 +54,7 @@ from dqsql.monitors.recompute import rests_on, shown_key
 _NOT_OF_VALUES = frozenset({"row_count", "unique_ratio", *COMPLETENESS_METRICS})
 # What is measured for the distances only.
 _HELPERS = frozenset({"count", "stddev"})
+_DISTANCES = frozenset({*NUMERIC_DISTANCES, *TEXT_DISTANCES})
 
 
 @dataclass
@@ -71,6 +72,11 @@ class Unit:
     def column(self) -> str:
         """Its column."""
         return self.monitor.column or ""
+
+    @property
+    def singles(self) -> list[MetricKey]:
+        """Its metrics of one batch: no distances to the batch before, which dates have none of."""
+        return [self.keys[n] for n in self.names if n not in _DISTANCES]
 
 
 @dataclass
@@ -187,8 +193,8 @@ class AvhDetector:
         history = history or self.context.history
         before, odd = history.before(batch), self.left_out(unit)
         kept = [b for b in before if b not in odd] if odd else before
-        keys, least = list(unit.keys.values()), unit.settings.config.min_history
-        return history.usual(unit.monitor.id, kept, unit.settings.window, keys, least)
+        window, least = unit.settings.window, unit.settings.config.min_history
+        return history.usual(unit.monitor.id, kept, window, unit.singles, least)
 
     def past(self, unit: Unit, batch: str) -> list[str]:
         """The batches to learn from, oldest first: those that the metrics were measured on."""
@@ -217,16 +223,7 @@ class AvhDetector:
         return next(unit.keys[n] for n in unit.names if n in unit.keys and unit.keys[n].column)
 
     def _whole(self, unit: Unit, batch: str) -> bool:
-        singles = (n for n in unit.names if not self._is_distance(n))
-        return all(math.isfinite(self.context.history.value(unit.keys[n], batch)) for n in singles)
-
-    @staticmethod
-    def _is_distance(name: str) -> bool:
-        return name in NUMERIC_DISTANCES or name in TEXT_DISTANCES
-
-    def _compares(self, unit: Unit) -> bool:
-        """Whether it looks at distances to the batch before; of dates and times there are none."""
-        return any(self._is_distance(n) for n in unit.names)
+        return all(math.isfinite(self.context.history.value(key, batch)) for key in unit.singles)
 
     def fit(
         self, units: Sequence[Unit], batch: str, part: int | None = None
@@ -265,7 +262,7 @@ class AvhDetector:
         Where others are missing between, what it usually moves from one to the next is taken off.
         """
         before = self.context.history.measured_of(self.anchor(unit), before)
-        if not self._compares(unit) or not before:
+        if len(unit.singles) == len(unit.names) or not before:
             return []
         found = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
         steps = self._steps(before[-unit.settings.window :], batch)
@@ -369,7 +366,7 @@ class AvhDetector:
 
         def metrics(variant: Variant) -> FloatArray:
             values = dict(variant.values)
-            if baseline is not None and self._compares(unit):
+            if baseline is not None and len(unit.singles) < len(unit.names):
                 values |= distances(baseline, self._distribution(unit, batch, variant))
             return np.array([values.get(n, math.nan) for n in unit.names], dtype=float)
 
@@ -398,7 +395,7 @@ class AvhDetector:
 
         found = verdict()
         broken = [c.clause.metric for c in found.clauses if c.status != "pass"]
-        if not broken or not all(map(self._is_distance, broken)):
+        if not broken or not _DISTANCES.issuperset(broken):
             return found, []
         before = self.before(unit, batch)
         own = [history.series(unit.keys[name], before) for name in broken]

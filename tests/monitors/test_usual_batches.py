@@ -1,0 +1,89 @@
+"""Which batches a monitor learns from after some that lay far out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dqsql.decisions.stationarity import like_the_moved
+from dqsql.model.results import MetricValue
+from dqsql.monitors.history import History, MetricKey
+
+MEAN = MetricKey("price", "mean", "", "delta")
+SHARE = MetricKey("price", "complete_ratio", "", "delta")
+WINDOW, LEAST = 30, 8
+RNG = np.random.default_rng(4)
+
+
+def name(day: int) -> str:
+    return f"{day:03d}"
+
+
+def history(
+    means: dict[int, float], shares: dict[int, float], warned: list[int], days: int
+) -> History:
+    """Days of a price around 5 that is always there, but for those that are given."""
+    names = [name(day) for day in range(days)]
+    found = History(names, known=names)
+    for day in range(days):
+        values = {MEAN: means.get(day, 5 + 0.05 * RNG.normal()), SHARE: shares.get(day, 1.0)}
+        for key, value in values.items():
+            text = ("orders", name(day), None, key.column, key.metric, "", key.scope)
+            found.add([MetricValue(*text, value, None, 100)])
+    for day in warned:
+        found.warn("check", name(day), math.inf)
+    return found
+
+
+def usual(found: History) -> set[int]:
+    kept = found.usual("check", list(found.known), WINDOW, [MEAN, SHARE], LEAST)
+    assert kept == sorted(kept)
+    return {int(batch) for batch in kept}
+
+
+def test_a_change_for_good_is_all_there_is() -> None:
+    later = {day: 9 + 0.05 * day % 2 for day in range(40, 60)}
+    # Trifles of the three days do not decide, though that share was never another.
+    found = history(later, {41: 0.999, 42: 0.999}, [40, 41, 42], 60)
+    assert usual(found) == set(range(40, 60))
+    # With too few since, both are usual.
+    assert usual(history(later, {}, [40, 41, 42], 47)) == set(range(47))
+
+
+def test_an_incident_that_is_over_is_left_out_to_its_end() -> None:
+    shares = dict.fromkeys(range(40, 46), 0.5)
+    found = history({}, shares, [40, 41, 42], 60)
+    assert usual(found) == set(range(60)) - set(range(40, 46))
+
+
+def test_other_batches_far_out_stay_left_out_beside_it() -> None:
+    shares = dict.fromkeys((30, 35, 36, 37), 0.5)
+    assert usual(history({}, shares, [30, 35, 36, 37], 50)) == set(range(50)) - shares.keys()
+    twice = dict.fromkeys((30, 31, 32, 40, 41, 42), 0.5)
+    for days in (45, 50, 58):
+        found = history({}, twice, list(twice), days)
+        assert usual(found) == set(range(days)) - twice.keys()
+
+
+@pytest.mark.parametrize("days", [69, 70, 71, 72, 73, 80])
+def test_they_stay_left_out_while_they_leave_the_window(days: int) -> None:
+    shares = dict.fromkeys((40, 41, 42), 0.5)
+    assert not usual(history({}, shares, [40, 41, 42], days)) & shares.keys()
+
+
+def test_batches_far_out_that_recur_are_usual() -> None:
+    sundays = dict.fromkeys((35, 42, 49), 2.0)
+    assert usual(history(sundays, {}, [35, 42, 49], 60)) == set(range(60))
+    assert usual(history(sundays, {}, [35, 42], 60)) == set(range(60)) - {35, 42}
+
+
+def test_metrics_without_values_do_not_vote() -> None:
+    nan = np.nan
+    before = np.array([[1.0, nan, 0.0], [1.1, nan, 0.0], [0.9, nan, 0.0]])
+    moved = np.array([[5.0, 3.0, nan]])
+    since = np.array([[5.0, nan, nan], [1.0, 3.0, nan], [nan, nan, nan]])
+    assert like_the_moved(before, moved, since).tolist() == [True, False, False]
+    assert like_the_moved(before, moved, np.zeros((0, 3))).tolist() == []
+    assert like_the_moved(before[:, 1:2], moved[:, 1:2], since[:, 1:2]).tolist() == [False] * 3
