@@ -211,3 +211,19 @@ def test_notes_say_one_and_many() -> None:
         "m: 1 row belongs to no batch, because batch_by is null there",
         "m: 2,000 rows belong to no batch, because batch_by is null there",
     ]
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("2024-01-20", "2024-01-10"),
+        ("2024-01-20-06", "2024-01-19-06"),
+        ("2024/01/20", "2024-01-10"),
+        ("2024-Q2", "2024-Q1"),
+        ("20240120", "20240110"),
+    ],
+)
+def test_a_range_that_ends_before_it_begins_is_refused(start: str, end: str) -> None:
+    BatchRequest(start=end, end=start).check()
+    with pytest.raises(UsageError, match="is not before"):
+        BatchRequest(start=start, end=end).check()
