@@ -17,6 +17,7 @@ from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.batches import (
     Moment,
     batch_order,
+    in_zone,
     instant_of,
     moment_reader,
     read_number,
@@ -24,8 +25,10 @@ from dqsql.model.batches import (
 )
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
-from dqsql.model.wording import plural
+from dqsql.model.wording import first_of, plural
 
+# By so much later than in UTC a day ends elsewhere.
+_ZONES = dt.timedelta(hours=12)
 # So many batches are named in a command.
 _SHOWN = 3
 _START, _END = "--event-time-start", "--event-time-end"
@@ -212,8 +215,8 @@ def choose_batches(
 ) -> BatchChoice:
     """Choose among the batches `found` in the data (with row counts) by request and ledger.
 
-    Among the newest `lookback` batches, those that were checked before and have another number of
-    rows now are checked again.
+    Those that were checked before and have another number of rows now are checked again if they are
+    among the newest `lookback` batches, or were not over when they were checked.
     """
     present = [b for b in found if b is not None]
     if request.batches:
@@ -244,9 +247,11 @@ def choose_batches(
         return replace(choice, notes=(*notes, *gone))
     changed = {b for b in present if b in done and found[b] != ledger[b].rows}
     newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
-    again = changed.intersection(newest)
+    late, early = changed.intersection(newest), {b for b in changed if _was_open(ledger[b])}
+    again = late | early
     chosen = tuple(b for b in present if b not in done or b in again)
-    notes = (*notes, *_again_note(again), *_changed_note(changed - again), *gone)
+    notes = (*notes, *_again_note(late - early), *_early_note(early))
+    notes = (*notes, *_changed_note(changed - again), *gone)
     lacking = (b for b in done.intersection(present).difference(chosen) if ledger[b].uncomputed)
     owed = sorted(lacking, key=batch_order)
     newest_one = max(present, key=batch_order, default=None)
@@ -265,6 +270,21 @@ def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:
 def _again_note(again: set[str]) -> tuple[str, ...]:
     late = plural(len(again), "late batch is", "late batches are")
     return (f"{late} checked again (lookback)",) if again else ()
+
+
+def _was_open(record: BatchRecord) -> bool:
+    """Whether a batch was not over when it was checked, wherever on earth its name is a time of."""
+    if record.checked_at is None or record.end is None:
+        return False
+    return in_zone(record.checked_at) < in_zone(record.end) + _ZONES
+
+
+def _early_note(again: set[str]) -> tuple[str, ...]:
+    if not again:
+        return ()
+    first = first_of(sorted(again, key=batch_order), 1)
+    were = "was not over when it was" if len(again) == 1 else "were not over when they were"
+    return (f"{first} {were} checked, and has other rows now: checked again",)
 
 
 def _changed_note(batches: set[str]) -> tuple[str, ...]:

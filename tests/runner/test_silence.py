@@ -169,3 +169,21 @@ def test_batches_that_are_named_in_another_way_are_told(
     assert [note.startswith(said) for note in notes] == ([True] if told else [])
     # Once.
     assert project.run().models[0].notes == ()
+
+
+def test_todays_batch_is_judged_by_all_its_rows(new_project: NewProject) -> None:
+    model = """
+        {{ config(batch_by = 'day') }}
+        select day from {{ source('raw', 't') }}
+        -- @row_count >= 10
+        """
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    data = f"select date'{today}' as day from range({{}})"
+    project = new_project(model, data.format(4))
+    assert [r.status for r in project.run().results] == [Status.FAIL]
+    project.data(data.format(12))
+    again = project.run().models[0]
+    assert [(r.status, r.observed) for r in again.results] == [(Status.PASS, 12)]
+    assert again.notes == (
+        f"{today} was not over when it was checked, and has other rows now: checked again",
+    )

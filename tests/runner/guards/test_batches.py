@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import dqsql
 from dqsql.engine.batches import BatchRequest, choose_batches, period_of
 from dqsql.errors import ConfigError, UsageError
+from dqsql.model.batches import batch_times
 from dqsql.model.project import CheckModel, ModelConfig
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult
 from dqsql.runner.warnings import unbatched_warnings
@@ -106,6 +109,32 @@ def test_lookback_takes_up_late_rows_of_the_newest_batches() -> None:
     del ledger["2024-02-02"]
     later = choose_batches(BatchRequest(), found, ledger, None, 99)
     assert set(later.batches) == {"2024-01-01", "2024-02-01", "2024-02-02"}
+
+
+@pytest.mark.parametrize(
+    ("name", "checked", "again"),
+    [
+        ("2024-01-09", "2024-01-09 10:00", True),
+        # In Hawaii the day goes on.
+        ("2024-01-09", "2024-01-10 08:00", True),
+        ("2024-01-09", "2024-01-10 13:00", False),
+        ("20240109", "2024-01-09 10:00", True),
+        ("2024-01", "2024-01-09 10:00", True),
+        ("2024-01", "2024-02-09 10:00", False),
+        ("b-1", "2024-01-09 10:00", False),
+        ("17", "2024-01-09 10:00", False),
+    ],
+)
+def test_a_batch_that_was_not_over_is_checked_again(name: str, checked: str, again: bool) -> None:
+    start, end = batch_times(name, None)
+    at = dt.datetime.fromisoformat(checked).replace(tzinfo=dt.UTC)
+    record = BatchRecord("m", name, BatchStatus.ACCEPTED, 5, "r", "", checked_at=at)
+    ledger = {name: replace(record, start=start, end=end)}
+    assert choose_batches(BatchRequest(), {name: 5}, ledger).batches == ()
+    choice = choose_batches(BatchRequest(), {name: 7}, ledger)
+    assert choice.batches == ((name,) if again else ())
+    (note,) = choice.notes
+    assert note.startswith(f"{name} was not over" if again else "1 checked batch has other rows")
 
 
 ROWS: Values = [
