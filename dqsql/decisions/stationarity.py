@@ -28,6 +28,7 @@ _MIN_VALUES = 6
 _CONSTANT_TOLERANCE = 1e-9
 # A metric has moved if it is so many standard deviations away, and so large a part of its level.
 _MOVED, _TRIFLE = 3.0, 0.01
+_SD_OF_MEDIAN = 1.4826
 
 # Rank correlation with time from which a history counts as drifting.
 _DRIFT = 0.5
@@ -145,7 +146,8 @@ def _carried(values: FloatArray, lag: int) -> FloatArray:
 def like_the_moved(before: FloatArray, moved: FloatArray, since: FloatArray) -> BoolArray:
     """Return which batches are like some that lay far out, and not like those before.
 
-    Each metric that moved says it by the medians that a value is nearer to; most of them decide.
+    Each metric that moved says it by the medians that a value is nearer to; most of them decide. If
+    none is far out, as where weekends are, it is the one that moved furthest.
 
     Args:
         before: K x M metrics; NaN where there is none. As the others.
@@ -154,12 +156,12 @@ def like_the_moved(before: FloatArray, moved: FloatArray, since: FloatArray) -> 
     """
     parts = [np.where(np.isfinite(part), part, np.nan) for part in (before, moved)]
     there = np.all([np.isfinite(part).any(axis=0) for part in parts], axis=0)
+    if not there.any():
+        return np.zeros(len(since), dtype=np.bool_)
     was, then = (np.nanmedian(part[:, there], axis=0) for part in parts)
-    spread = np.nanstd(parts[0][:, there], axis=0) + _TRIFLE * np.abs(was)
-    away = np.abs(then - was)
-    # Of what was 0 always, any value is far; if nothing is far, what has moved at all decides.
-    far = away > _MOVED * spread
-    far = far if far.any() else away > 0
+    spread = np.nanmedian(np.abs(parts[0][:, there] - was), axis=0) * _SD_OF_MEDIAN
+    away = np.abs(then - was) / np.maximum(spread + _TRIFLE * np.abs(was), 1e-300)
+    far = (away > _MOVED) | (away == away.max())
     values = since[:, there][:, far]
     nearer = np.abs(values - then[far]) < np.abs(values - was[far])
     known = np.isfinite(values)

@@ -64,7 +64,7 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     # Copied files may be dated in any order: the one whose name is last has to agree.
     newest = names[files[-1]] | names[max(files)]
     # What the path says, `day=2024-01-01`, is a column of all rows.
-    newest |= named_in_paths(path, files[-1:])
+    newest |= named_in_paths(path, files[-1:], {})
     missing = sorted(merged[name].name for name in merged.keys() - newest)
     return UnevenFiles(files[-1], missing, list(schemas.values()) if widened else ())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from glob import glob
 from pathlib import Path
@@ -69,12 +69,13 @@ def named_in(file: Path, root: Path) -> Path:
     return file.relative_to(root) if file.is_relative_to(root) else file
 
 
-def named_in_paths(root: str, files: Iterable[Path], options: Collection[str] = ()) -> set[str]:
+def named_in_paths(root: str, files: Iterable[Path], options: Mapping[str, str]) -> set[str]:
     """The columns, in lower case, of which folders below `root` say the value: `day=2024-01-01`.
 
     None below a pattern, or where the options of Spark say that it is not to look.
     """
-    if not Path(root).is_dir() or "recursivefilelookup" in map(str.lower, options):
+    given = {name.lower(): value for name, value in options.items()}
+    if not Path(root).is_dir() or given.get("recursivefilelookup", "").lower() == "true":
         return set()
     below = (f.relative_to(root).parts[:-1] for f in files)
     return {part.partition("=")[0].lower() for parts in below for part in parts if "=" in part}

@@ -29,6 +29,8 @@ NEXT = "\U0010ffff"
 _FAR = 2.0
 # A monitor that found so many batches of its window far out learns from them.
 RECURS = 3
+# So many batches more than its window a monitor looks at for runs of such batches.
+SPAN = 14
 
 
 # The columns of dq_metrics that identify a series of a model.
@@ -186,22 +188,34 @@ class History:
         What it found three times in the newest `window` of them is normal, too. If that was in a
         row, and `least` batches have come since the first of them, metrics (`keys`, if given) say
         whether most of those since are like them: then it was a change for good, and there are no
-        others. Else it is over, and those that are like them are left out.
+        others. Else it is over, and those that are like them are left out. With `keys`, `SPAN` more
+        batches than the window are looked at.
         """
         warned, kept = self._warned.get(check_id, set()), list(batches)
-        while len(warned.intersection(kept[-window:])) >= RECURS:
-            far = [b in warned for b in kept]
+        if keys:
+            kept, warned = self._settled(kept[-window - SPAN :], warned, keys, least)
+        if len(warned.intersection(kept[-window:])) >= RECURS:
+            return kept
+        return [b for b in kept if b not in warned]
+
+    def _settled(
+        self, kept: list[str], warned: Collection[str], keys: Sequence[MetricKey], least: int
+    ) -> tuple[list[str], set[str]]:
+        """The batches, and those far out, once runs of the latter are changes for good or over."""
+        left = set(warned)
+        while True:
+            far = [b in left for b in kept]
             starts = (i for i in range(len(far) - least, 0, -1) if all(far[i : i + RECURS]))
-            start = next((i for i in starts if not far[i - 1]), 0) if keys else 0
+            start = next((i for i in starts if not far[i - 1]), 0)
             if not start:
-                return kept
+                return kept, left
             end = next((i for i in range(start, len(far)) if not far[i]), len(far))
             parts = (kept[:start], kept[start:end], kept[end:])
             like = like_the_moved(*(self.matrix(keys, part) for part in parts))
-            if 2 * like.sum() >= like.size:
-                return kept[start:]
+            left.difference_update(parts[1])
+            if 2 * like.sum() > like.size or not like.size:
+                return kept[start:], left
             kept = [*parts[0], *compress(parts[2], ~like)]
-        return [b for b in kept if b not in warned]
 
     def before(self, batch: str, window: int | None = None) -> list[str]:
         """The accepted batches before a batch, oldest first; the last `window` of them."""

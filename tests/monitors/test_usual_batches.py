@@ -9,7 +9,7 @@ import pytest
 
 from dqsql.decisions.stationarity import like_the_moved
 from dqsql.model.results import MetricValue
-from dqsql.monitors.history import History, MetricKey
+from dqsql.monitors.history import SPAN, History, MetricKey
 
 MEAN = MetricKey("price", "mean", "", "delta")
 SHARE = MetricKey("price", "complete_ratio", "", "delta")
@@ -38,9 +38,17 @@ def history(
 
 
 def usual(found: History) -> set[int]:
-    kept = found.usual("check", list(found.known), WINDOW, [MEAN, SHARE], LEAST)
+    """The days to learn from, and all before the last that are looked at."""
+    known = list(found.known)
+    kept = found.usual("check", known, WINDOW, [MEAN, SHARE], LEAST)
     assert kept == sorted(kept)
+    # A daily run reads no more than these.
+    assert kept == found.usual("check", known[-WINDOW - SPAN :], WINDOW, [MEAN, SHARE], LEAST)
     return {int(batch) for batch in kept}
+
+
+def looked_at(days: int) -> set[int]:
+    return set(range(max(0, days - WINDOW - SPAN), days))
 
 
 def test_a_change_for_good_is_all_there_is() -> None:
@@ -49,22 +57,35 @@ def test_a_change_for_good_is_all_there_is() -> None:
     found = history(later, {41: 0.999, 42: 0.999}, [40, 41, 42], 60)
     assert usual(found) == set(range(40, 60))
     # With too few since, both are usual.
-    assert usual(history(later, {}, [40, 41, 42], 47)) == set(range(47))
+    assert usual(history(later, {}, [40, 41, 42], 47)) == looked_at(47)
+    # What is far out from the new level is left out as ever.
+    found = history({**later, 55: 20.0}, {}, [40, 41, 42, 55], 60)
+    assert usual(found) == set(range(40, 60)) - {55}
 
 
 def test_an_incident_that_is_over_is_left_out_to_its_end() -> None:
     shares = dict.fromkeys(range(40, 46), 0.5)
-    found = history({}, shares, [40, 41, 42], 60)
-    assert usual(found) == set(range(60)) - set(range(40, 46))
+    for days in (50, 60, 70, 72, 75, 80):
+        kept = sorted(usual(history({}, shares, [40, 41, 42], days)))
+        assert not shares.keys() & set(kept[-WINDOW:])
+
+
+def test_weekends_do_not_hide_that_it_is_over() -> None:
+    weekly = {day: 9.0 if day % 7 >= 5 else 5 + 0.2 * RNG.normal() for day in range(70)}
+    # Three weekdays like a weekend.
+    found = history({**weekly, 42: 9.0, 43: 9.0, 44: 9.0}, {}, [42, 43, 44], 60)
+    kept = usual(found)
+    assert not kept & {42, 43, 44}
+    assert {day for day in looked_at(60) if day % 7 < 5} - {42, 43, 44} <= kept
 
 
 def test_other_batches_far_out_stay_left_out_beside_it() -> None:
     shares = dict.fromkeys((30, 35, 36, 37), 0.5)
-    assert usual(history({}, shares, [30, 35, 36, 37], 50)) == set(range(50)) - shares.keys()
+    assert usual(history({}, shares, [30, 35, 36, 37], 50)) == looked_at(50) - shares.keys()
     twice = dict.fromkeys((30, 31, 32, 40, 41, 42), 0.5)
     for days in (45, 50, 58):
         found = history({}, twice, list(twice), days)
-        assert usual(found) == set(range(days)) - twice.keys()
+        assert usual(found) == looked_at(days) - twice.keys()
 
 
 @pytest.mark.parametrize("days", [69, 70, 71, 72, 73, 80])
@@ -75,8 +96,8 @@ def test_they_stay_left_out_while_they_leave_the_window(days: int) -> None:
 
 def test_batches_far_out_that_recur_are_usual() -> None:
     sundays = dict.fromkeys((35, 42, 49), 2.0)
-    assert usual(history(sundays, {}, [35, 42, 49], 60)) == set(range(60))
-    assert usual(history(sundays, {}, [35, 42], 60)) == set(range(60)) - {35, 42}
+    assert usual(history(sundays, {}, [35, 42, 49], 60)) == looked_at(60)
+    assert usual(history(sundays, {}, [35, 42], 60)) == looked_at(60) - {35, 42}
 
 
 def test_metrics_without_values_do_not_vote() -> None:

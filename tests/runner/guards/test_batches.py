@@ -111,6 +111,27 @@ def test_lookback_takes_up_late_rows_of_the_newest_batches() -> None:
     assert set(later.batches) == {"2024-01-01", "2024-02-01", "2024-02-02"}
 
 
+def test_the_usual_length_of_batches_says_when_one_is_over_whose_name_does_not() -> None:
+    months = [dt.datetime(2024, month, 1, tzinfo=dt.UTC) for month in range(1, 7)]
+    day = dt.timedelta(days=1)
+    ledger = {
+        str(m): BatchRecord(
+            "m", str(m), BatchStatus.ACCEPTED, 5, "r", "", checked_at=m + 10 * day, start=m
+        )
+        for m in months
+    }
+    found: dict[str | None, int] = {name: 7 for name in ledger}
+    assert set(choose_batches(BatchRequest(), found, ledger).batches) == ledger.keys()
+    late = {
+        name: replace(r, checked_at=r.start and r.start + 40 * day) for name, r in ledger.items()
+    }
+    assert choose_batches(BatchRequest(), found, late).batches == ()
+    last = BatchRecord("m", "9999-12-31", BatchStatus.ACCEPTED, 5, "r", "")
+    start, end = batch_times("9999-12-31 23:00:00+02:00", "date_trunc('hour', t)")
+    last = replace(last, checked_at=dt.datetime.max.replace(tzinfo=dt.UTC), start=start, end=end)
+    assert choose_batches(BatchRequest(), {"9999-12-31": 7}, {"9999-12-31": last}).batches
+
+
 @pytest.mark.parametrize(
     ("name", "checked", "again"),
     [

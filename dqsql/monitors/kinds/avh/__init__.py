@@ -12,7 +12,7 @@ from dqsql.model.metric_traits import NUMERIC_DISTANCES
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.monitors.context import MonitorContext, Workplace
-from dqsql.monitors.history import RECURS
+from dqsql.monitors.history import SPAN
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.kinds.avh.detector import AvhDetector
 from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES
@@ -65,8 +65,8 @@ def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
         # How many batches it leaves out is known only when Spark was asked.
         return Reach(None)
     # Batches that it found far out count for nothing, unless there are many of them.
-    depth = settings.window + settings.refit_every + RECURS
-    return Reach(depth, alike=settings.window + RECURS)
+    depth = settings.window + SPAN
+    return Reach(depth + settings.refit_every, alike=depth)
 
 
 def _detector(place: Workplace, context: MonitorContext) -> AvhDetector:
