@@ -21,6 +21,7 @@ import numpy as np
 
 from dqsql.decisions.arrays import BoolArray, FloatArray, IntArray
 from dqsql.decisions.forecast_bases import ForecastBase, bases_of, is_still
+from dqsql.decisions.magnitudes import SD_OF_MEDIAN
 
 # Shares of the last miss, and weights of the newest in a mean of misses; 0 corrects nothing.
 _SHARES = (0.3, 0.6, 0.9)
@@ -54,7 +55,6 @@ _PRICE_OF_RATIOS = 0.02
 _PRICE_OF_VOLUMES = -0.1
 # Whole numbers that are mostly smaller have no ratios.
 _FEW = 10.0
-_SD_OF_MEDIAN = 1.4826
 # A forecast is tried with so many errors, and so large a share of the history, at the least.
 _LEAST_ERRORS = 5
 _LEAST_SHARE = 0.4
@@ -213,7 +213,7 @@ def _stepped(
 
 def _with_lone_clipped(chosen: Chosen, lone: BoolArray) -> Chosen:
     """That a value was lone says something of the next ones, and how far it was off does not."""
-    typical = median_of(np.abs(chosen.errors))[:, None] * _SD_OF_MEDIAN
+    typical = median_of(np.abs(chosen.errors))[:, None] * SD_OF_MEDIAN
     most = np.where(typical > _NOTHING, _MOST_OF_LONE * typical, np.inf)
     clipped = np.clip(chosen.errors, -most, most)
     return replace(chosen, errors=np.where(lone, clipped, chosen.errors))
@@ -247,7 +247,7 @@ def _far_from_before(values: FloatArray) -> tuple[BoolArray, BoolArray, FloatArr
         before[:, lag:, lag - 1] = values[:, :-lag]
     middle = median_of(before.reshape(-1, _BESIDE)).reshape(values.shape)
     apart = np.abs(values - middle)
-    typical = median_of(apart)[:, None] * _SD_OF_MEDIAN
+    typical = median_of(apart)[:, None] * SD_OF_MEDIAN
     # Where most values are as the one before, one that is not is nothing rare.
     far = (apart > _OUTLIER * typical) & (typical > _NOTHING)
     return np.asarray(far), np.asarray(known & (np.cumsum(known, axis=1) == 1)), apart
@@ -264,7 +264,7 @@ def _beside(places: BoolArray) -> BoolArray:
 def _outliers(chosen: Chosen) -> BoolArray:
     """Values so far off that the next one is better forecast without them, unless they recur."""
     sizes = np.abs(np.nan_to_num(chosen.errors))
-    typical = median_of(np.abs(chosen.errors)) * _SD_OF_MEDIAN
+    typical = median_of(np.abs(chosen.errors)) * SD_OF_MEDIAN
     far = sizes > _OUTLIER * np.maximum(typical, _NOTHING)[:, None]
     # Histories that are shorter than others begin with columns that are none of theirs.
     forecast = np.isfinite(chosen.errors).sum(axis=1)
@@ -281,7 +281,7 @@ def newest_step(chosen: Chosen, until: IntArray, least: int) -> tuple[IntArray, 
         least: how long a run is, at the least.
     """
     errors = np.nan_to_num(chosen.errors)
-    typical = median_of(np.abs(chosen.errors)) * _SD_OF_MEDIAN
+    typical = median_of(np.abs(chosen.errors)) * SD_OF_MEDIAN
     far = np.abs(errors) > _STEP * np.maximum(typical, _NOTHING)[:, None]
     far &= np.arange(errors.shape[1]) < until[:, None]
     sign = np.where(far, np.sign(errors), 0.0)

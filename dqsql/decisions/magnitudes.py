@@ -15,6 +15,8 @@ import numpy.typing as npt
 from dqsql.decisions.arrays import FloatArray
 
 LARGEST = 1e150
+# What a median of distances is multiplied by to be a standard deviation, of a normal distribution.
+SD_OF_MEDIAN = 1.4826
 
 
 def usable(values: npt.ArrayLike) -> npt.NDArray[np.bool_]:

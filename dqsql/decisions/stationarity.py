@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from dqsql.decisions.adf import SHORTEST_FOR_ADF, adf_ragged
 from dqsql.decisions.arrays import BoolArray, FloatArray
+from dqsql.decisions.magnitudes import SD_OF_MEDIAN
 from dqsql.errors import DecisionError
 
 _SIGNIFICANCE = 0.05
@@ -28,7 +29,6 @@ _MIN_VALUES = 6
 _CONSTANT_TOLERANCE = 1e-9
 # A metric has moved if it is so many standard deviations away, and so large a part of its level.
 _MOVED, _TRIFLE = 3.0, 0.01
-_SD_OF_MEDIAN = 1.4826
 
 # Rank correlation with time from which a history counts as drifting.
 _DRIFT = 0.5
@@ -159,7 +159,7 @@ def like_the_moved(before: FloatArray, moved: FloatArray, since: FloatArray) -> 
     if not there.any():
         return np.zeros(len(since), dtype=np.bool_)
     was, then = (np.nanmedian(part[:, there], axis=0) for part in parts)
-    spread = np.nanmedian(np.abs(parts[0][:, there] - was), axis=0) * _SD_OF_MEDIAN
+    spread = np.nanmedian(np.abs(parts[0][:, there] - was), axis=0) * SD_OF_MEDIAN
     away = np.abs(then - was) / np.maximum(spread + _TRIFLE * np.abs(was), 1e-300)
     far = (away > _MOVED) | (away == away.max())
     values = since[:, there][:, far]

@@ -89,9 +89,8 @@ class Auto(strategies.LearnedStrategy):
         # Bands of a day do not stand for a rate, and were chosen with the errors of all hours.
         by_hour = not self.default_bounds
         return [
-            _prediction(found, row, values[row], series if by_hour and several else None)
+            _prediction(found, row, values[row], series, by_hour=by_hour)
             for row, series in enumerate(many)
-            for several in [batches_a_day(series) > 1]
         ]
 
 
@@ -104,13 +103,14 @@ def _newest(series: strategies.Series) -> strategies.Series:
 
 
 def _prediction(
-    found: Forecasts, row: int, values: FloatArray, series: strategies.Series | None
+    found: Forecasts, row: int, values: FloatArray, series: strategies.Series, *, by_hour: bool
 ) -> strategies.Prediction:
-    """The forecast of a series; with the errors of its hour, if it is given and of row counts."""
+    """The forecast of a series; `by_hour` with the errors of its hour, if it counts rows."""
     chosen, ratios = found.chosen, bool(found.ratios[row])
     known = ~np.isnan(chosen.errors[row])
     errors = chosen.errors[row][known]
-    if series is not None and series.times is not None and is_volume(series.known, series.new):
+    several = by_hour and batches_a_day(series) > 1
+    if several and series.times is not None and is_volume(series.known, series.new):
         padded = values.size - series.times.size
         errors = _of_the_hour(errors, series.times[known[padded:]], series.time)
     size = int(np.count_nonzero(~np.isnan(values)))

@@ -22,6 +22,7 @@ from dqsql.model.batches import (
     in_zone,
     instant_of,
     moment_reader,
+    read_name,
     read_number,
     read_time,
 )
@@ -58,10 +59,9 @@ class BatchRequest:
                     hint="name the batches, or give a range",
                 )
         for flag, text in ((_START, self.start), (_END, self.end)):
-            readers = (read_time, read_number, instant_of)
-            if text is not None and all(read(text) is None for read in readers):
+            if text is not None and read_name(text) is None and read_number(text) is None:
                 raise UsageError(f"{flag} is neither a time nor a number: {text!r}", hint=_HINT)
-        for read in (lambda text: read_time(text) or instant_of(text), read_number):
+        for read in (read_name, read_number):
             start, end = (None if t is None else read(t) for t in (self.start, self.end))
             if start is not None and end is not None and start >= end:  # type: ignore[operator]
                 raise UsageError(
@@ -251,7 +251,7 @@ def choose_batches(
         return replace(choice, notes=(*notes, *gone))
     changed = {b for b in present if b in done and found[b] != ledger[b].rows}
     newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
-    usual = _usual_length(ledger.values())
+    usual = _usual_length(ledger.values()) if changed else dt.timedelta()
     late, early = changed.intersection(newest), {b for b in changed if _was_open(ledger[b], usual)}
     again = late | early
     chosen = tuple(b for b in present if b not in done or b in again)

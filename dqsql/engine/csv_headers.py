@@ -101,8 +101,10 @@ def common_schema(
     alike: dict[str, list[Path]] = {}
     for file, header in headers.items():
         alike.setdefault(header.line, []).append(file)
+    if len(alike) < 2:
+        return None
     files = files_at(Path(source.path or "")) or ()
-    if len(alike) < 2 or any(f not in headers and f.stat().st_size for f in files):
+    if any(f not in headers and f.stat().st_size for f in files):
         return None
     reader = spark.read.format("csv").options(**options)
     read = [reader.load([escaped(str(file)) for file in found]) for found in alike.values()]

@@ -57,8 +57,9 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
             return None
         widened |= bool(others)
         names[file] = {f.name.lower() for f in schema}
-        schemas.pop(schema.remove_metadata(), None)
-        schemas[schema.remove_metadata()] = file
+        plain = schema.remove_metadata()
+        schemas.pop(plain, None)
+        schemas[plain] = file
     if not widened and all(found == merged.keys() for found in names.values()):
         return None
     # Copied files may be dated in any order: the one whose name is last has to agree.

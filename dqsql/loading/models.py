@@ -242,11 +242,16 @@ def _model(
     )
 
 
+def _refs(models: Mapping[str, CheckModel]) -> dict[str, list[str]]:
+    """Which of the models, by their unique ids, each reads."""
+    return {uid: [d for d in m.depends_on if d in models] for uid, m in models.items()}
+
+
 def upstream_first(models: Sequence[CheckModel]) -> tuple[CheckModel, ...]:
     """The models, each behind those that it reads, else in their order; there is no circle."""
     by_id = {model.unique_id: model for model in models}
     places = {uid: place for place, uid in enumerate(by_id)}
-    sorter = TopologicalSorter({uid: by_id.keys() & {*m.depends_on} for uid, m in by_id.items()})
+    sorter = TopologicalSorter(_refs(by_id))
     sorter.prepare()
     found: list[CheckModel] = []
     while ready := sorted(sorter.get_ready(), key=places.__getitem__):
@@ -258,9 +263,8 @@ def upstream_first(models: Sequence[CheckModel]) -> tuple[CheckModel, ...]:
 def circle_of(models: Sequence[CheckModel]) -> tuple[LoadError, frozenset[str]] | None:
     """An error about a circle of refs, and the names of the models in it; None without one."""
     by_id = {model.unique_id: model for model in models}
-    graph = {uid: [d for d in m.depends_on if d in by_id] for uid, m in by_id.items()}
     try:
-        TopologicalSorter(graph).prepare()
+        TopologicalSorter(_refs(by_id)).prepare()
     except CycleError as error:
         # Each is read by the one behind it; people write what a model reads behind it.
         circle = [by_id[uid] for uid in reversed(error.args[1])]

@@ -57,7 +57,7 @@ def batch_order(batch: str) -> tuple[int, Decimal, str]:
 def moment_reader(spark_type: str) -> Reader | None:
     """What reads batches of a Spark type as moments, None for types without an order in time."""
     if spark_type == "string":
-        return lambda text: read_time(text) or instant_of(text)
+        return read_name
     if spark_type in TIMES:
         return read_time
     if is_number(spark_type):
@@ -82,6 +82,11 @@ def read_time(text: str) -> dt.datetime | None:
         return plain_time(moment)
     except (ValueError, OverflowError):
         return None
+
+
+def read_name(text: str) -> dt.datetime | None:
+    """A time as `read_time` has it, or as batches are named: `20130208`, `2013-Q1`."""
+    return read_time(text) or instant_of(text)
 
 
 def plain_time(moment: dt.datetime) -> dt.datetime:

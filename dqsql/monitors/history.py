@@ -192,8 +192,9 @@ class History:
         batches than the window are looked at.
         """
         warned, kept = self._warned.get(check_id, set()), list(batches)
-        if keys:
-            kept, warned = self._settled(kept[-window - SPAN :], warned, keys, least)
+        kept = kept[-window - SPAN :] if keys else kept
+        if keys and len(warned.intersection(kept)) >= RECURS:
+            kept, warned = self._settled(kept, warned, keys, least)
         if len(warned.intersection(kept[-window:])) >= RECURS:
             return kept
         return [b for b in kept if b not in warned]

@@ -98,40 +98,21 @@ def test_models_upstream_come_first_and_are_named(
 
 
 def test_keys_that_repeat_explain_shares_of_values(make_result: Make) -> None:
-    def clause(metric: str, observed: float, lower: float, upper: float | None) -> dict[str, Any]:
-        return {"metric": metric, "status": "fail"} | {
-            "observed": observed,
-            "lower": lower,
-            "upper": upper,
-        }
+    def avh(column: str, observed: float, upper: float | None) -> Result:
+        clause = {"metric": "complete_ratio", "status": "fail", "observed": observed}
+        details = {"clauses": [clause | {"lower": 0.9, "upper": upper}]}
+        return warned("avh", column, details=details)
+
+    def warned(kind: str, column: str, **more: Any) -> Result:
+        ids = {"check_name": kind, "detector": kind, "check_id": f"{column}.{kind}"}
+        return make_result(status=Status.WARN, column=column, **ids, **more)
 
     def first(*results: Result) -> str:
         (found,) = grouped(results)
         return found.roots[0].check_name
 
-    fuller = make_result(
-        status=Status.WARN,
-        check_name="avh",
-        detector="avh",
-        check_id="a",
-        column="method",
-        details={"clauses": [clause("complete_ratio", 0.95, 0.9, 0.94)]},
-    )
-    emptier = make_result(
-        status=Status.WARN,
-        check_name="avh",
-        detector="avh",
-        check_id="b",
-        column="note",
-        details={"clauses": [clause("complete_ratio", 0.5, 0.9, None)]},
-    )
-    repeated = make_result(
-        status=Status.WARN,
-        check_name="stays_unique",
-        detector="stays_unique",
-        check_id="c",
-        column="order_id",
-    )
+    fuller, emptier = avh("method", 0.95, 0.94), avh("note", 0.5, None)
+    repeated = warned("stays_unique", "order_id")
     assert symptom_of(fuller).stage > symptom_of(emptier).stage > symptom_of(repeated).stage
     assert first(fuller, emptier, repeated) == "stays_unique"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -73,7 +74,7 @@ class Unit:
         """Its column."""
         return self.monitor.column or ""
 
-    @property
+    @cached_property
     def singles(self) -> list[MetricKey]:
         """Its metrics of one batch: no distances to the batch before, which dates have none of."""
         return [self.keys[n] for n in self.names if n not in _DISTANCES]
