@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from statistics import median_low
 
 from sqlglot import exp
 
@@ -15,11 +13,11 @@ from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.pruning import batch_moment, interval_condition, null_without_batch
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import column
+from dqsql.engine.open_batches import usual_length, was_open
 from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.batches import (
     Moment,
     batch_order,
-    in_zone,
     instant_of,
     moment_reader,
     read_name,
@@ -30,10 +28,6 @@ from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.wording import first_of, plural
 
-# By so much later than in UTC a day ends elsewhere.
-_ZONES = dt.timedelta(hours=12)
-# So many batches say how long they are.
-_NEWEST = 15
 # So many batches are named in a command.
 _SHOWN = 3
 _START, _END = "--event-time-start", "--event-time-end"
@@ -251,8 +245,8 @@ def choose_batches(
         return replace(choice, notes=(*notes, *gone))
     changed = {b for b in present if b in done and found[b] != ledger[b].rows}
     newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
-    usual = _usual_length(ledger.values()) if changed else dt.timedelta()
-    late, early = changed.intersection(newest), {b for b in changed if _was_open(ledger[b], usual)}
+    usual = usual_length(ledger.values()) if changed else dt.timedelta()
+    late, early = changed.intersection(newest), {b for b in changed if was_open(ledger[b], usual)}
     again = late | early
     chosen = tuple(b for b in present if b not in done or b in again)
     notes = (*notes, *_again_note(late - early), *_early_note(early))
@@ -275,24 +269,6 @@ def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:
 def _again_note(again: set[str]) -> tuple[str, ...]:
     late = plural(len(again), "late batch is", "late batches are")
     return (f"{late} checked again (lookback)",) if again else ()
-
-
-def _was_open(record: BatchRecord, length: dt.timedelta) -> bool:
-    """Whether a batch was not over when it was checked, wherever on earth its name is a time of.
-
-    Its end is that by its name, or after the usual `length`: a month may be named by its first day.
-    """
-    if record.checked_at is None or record.start is None:
-        return False
-    age = in_zone(record.checked_at) - in_zone(record.start)
-    named = dt.timedelta() if record.end is None else in_zone(record.end) - in_zone(record.start)
-    return age < max(named, length) + _ZONES
-
-
-def _usual_length(ledger: Iterable[BatchRecord]) -> dt.timedelta:
-    """How long after the one before it a batch begins, as most of the newest do; 0 of one alone."""
-    starts = sorted({in_zone(r.start) for r in ledger if r.start is not None})[-_NEWEST:]
-    return median_low([b - a for a, b in pairwise(starts)] or [dt.timedelta()])
 
 
 def _early_note(again: set[str]) -> tuple[str, ...]:

@@ -124,6 +124,14 @@ BATCHES = Table(
         time("batch_end", "When the next batch would begin; null if the length is not known."),
         whole("quarantined", "Rows that were quarantined; null: rows were not split."),
         whole("uncomputed", "Verdicts of status `error`; later runs try these checks again."),
+        time(
+            "first_checked_at", "Start of the run that first checked it, with this `fingerprint`."
+        ),
+        whole("first_rows", "Rows of the batch then."),
+        time(
+            "judged_from",
+            "When monitors judge it that wait until it has all of its rows; null: they do not.",
+        ),
     ),
     keys=("model", "batch"),
 )

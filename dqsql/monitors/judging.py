@@ -19,6 +19,7 @@ from dqsql.decisions.streaks import Streaks, miscounted
 from dqsql.engine.batches import onward_flags
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.ledger import unlike_segmented
+from dqsql.engine.open_batches import full_later
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import Rates
@@ -27,7 +28,7 @@ from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
 from dqsql.model.wording import plural
-from dqsql.monitors.context import MonitorContext, Workplace, defaults_of
+from dqsql.monitors.context import MonitorContext, Workplace, defaults_of, result_of
 from dqsql.monitors.history import NEXT, History
 from dqsql.monitors.kind import BeforeScan, MonitorKind, Reach
 from dqsql.monitors.programs import ProgramBook
@@ -44,7 +45,7 @@ class Judged:
 
     `failures` are rows of dq_failures but for the run, `odd` finds all odd rows. `rest` are the
     batches that were not judged, since before them monitors learned what was not counted of them:
-    then all else is empty.
+    then all else is empty. `later` says of batches that lack rows from when on they are judged.
     """
 
     results: tuple[Result, ...] = ()
@@ -53,6 +54,7 @@ class Judged:
     failures: tuple[Mapping[str, Any], ...] = ()
     odd: tuple[OddRows, ...] = ()
     rest: tuple[str, ...] = ()
+    later: Mapping[str, dt.datetime] = field(default_factory=dict)
 
 
 @dataclass
@@ -107,14 +109,26 @@ class MonitorRun:
         before = self._before_scan.after_scan()
         context = self._context(ordered, rows, before)
         context.history.add(values)
-        detectors = [k.detector(self.place, context) for k in kinds if k.reach is not None]
+        detectors = [(k, k.detector(self.place, context)) for k in kinds if k.reach is not None]
         sound = [b for b in ordered if self._sound(b, by_batch[b])]
-        for detector in detectors:
+        for _, detector in detectors:
             detector.prepare(sound)
+        later: Mapping[str, dt.datetime] = {}
+        if any(kind.awaits_rows for kind, _ in detectors):
+            batch_by = self.place.plan.model.config.batch_by
+            later = full_later(ordered, self.place.ledger, rows, batch_by, self.now)
         for index, batch in enumerate(ordered):
             if index and learn_before_scan(self.place, replace(before, batches=(batch,))):
                 return Judged(rest=tuple(ordered[index:]))
-            new = waiting.judged(r for d in detectors for r in d.judge(batch))
+            new = waiting.judged(
+                result
+                for kind, detector in detectors
+                for result in (
+                    _not_full(kind.of(self.place.plan), batch, later[batch])
+                    if kind.awaits_rows and batch in later
+                    else detector.judge(batch)
+                )
+            )
             self._note_warned(context.history, new)
             found += new
             verdicts = [*by_batch[batch], *new]
@@ -131,6 +145,7 @@ class MonitorRun:
             tuple(programs),
             (*first.failures, *context.failures),
             tuple(context.odd),
+            later=later,
         )
 
     def after_all(self) -> MonitorContext:
@@ -275,6 +290,13 @@ class MonitorRun:
 def _warns(monitor: Monitor) -> bool:
     """Whether it may tell of a batch that is accepted all the same."""
     return monitor.severity is not Severity.ERROR or "after" in monitor.settings.options
+
+
+def _not_full(monitors: Iterable[Monitor], batch: str, later: dt.datetime) -> list[Result]:
+    """The verdicts of monitors that wait for the rest of a batch."""
+    text = f"{batch} is likely to get more rows, as batches before it did after their first check:"
+    text += f" judged from {later:%Y-%m-%d %H:%M} UTC on"
+    return [result_of(monitor, batch, Status.SKIPPED, text) for monitor in monitors]
 
 
 def stored_book(store: Store, model: str) -> ProgramBook:

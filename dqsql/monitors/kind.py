@@ -97,6 +97,8 @@ class MonitorKind:
         with_learned: the plan with what is counted of all that was learned so far.
         note: what to know of the settings of a monitor, None for nothing.
         is_due: whether the newest batch is to be decided on again though nothing is new.
+        awaits_rows: whether a batch is judged only when it has all of its rows, in models whose
+            batches are checked before.
     """
 
     spec: MonitorSpec
@@ -112,6 +114,7 @@ class MonitorKind:
     with_learned: Callable[[Plan, ProgramBook], Plan] | None = None
     note: Callable[[Monitor, Mapping[str, Any]], str | None] | None = None
     is_due: Callable[[Plan, Mapping[str, BatchRecord], dt.datetime], bool] | None = None
+    awaits_rows: bool = False
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ from dqsql.monitors.registry import is_due
 from dqsql.monitors.uncomputed import lacks_checks
 from dqsql.runner.compilation import CompileResult
 from dqsql.runner.request import RunRequest
+from dqsql.runner.stages import waits
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,9 @@ class ChangeFinder:
             return False
         if is_due(plan, ledger, self.started) or lacks_checks(ledger, self.reviews.get(model, {})):
             return False
-        return not any(record.status is BatchStatus.INCOMPLETE for record in ledger.values())
+        if any(record.status is BatchStatus.INCOMPLETE for record in ledger.values()):
+            return False
+        return not waits(ledger.values(), self.started)
 
     def _scale(self, found: Mapping[str, FileInputs | None]) -> Scale:
         """How much is to be read, of models in which something may be new."""

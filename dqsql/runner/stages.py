@@ -168,10 +168,13 @@ def newest_again(
     now: dt.datetime,
     types: Mapping[str, str],
 ) -> BatchChoice:
-    """The choice; where nothing is new, the newest batch if there is a reason to check it again.
+    """The choice, with batches that monitors have not judged and that should be full by now.
 
-    These are: its age is checked, another is late, rows without a batch are to fail a check.
+    Where nothing is new, it is the newest batch if there is a reason to check it again: its age is
+    checked, another is late, rows without a batch are to fail a check.
     """
+    if choice.newest is not None:
+        choice = _with_full(choice, ledger, now)
     if choice.batches or choice.newest is None:
         return choice
     if is_due(plan, ledger, now):
@@ -186,6 +189,29 @@ def newest_again(
     notes = (*choice.notes, note)
     owed = tuple(b for b in choice.owed if b != choice.newest)
     return replace(choice, batches=(choice.newest,), notes=notes, aged=True, owed=owed)
+
+
+def _with_full(
+    choice: BatchChoice, ledger: Mapping[str, BatchRecord], now: dt.datetime
+) -> BatchChoice:
+    """The choice with batches that monitors wait to judge, as far as they need not wait longer."""
+    full = [b for b in choice.sizes if b not in choice.batches and _is_full(ledger.get(b), now)]
+    if not full:
+        return choice
+    owed = tuple(b for b in choice.owed if b not in full)
+    were = "is over: monitors judge it" if len(full) == 1 else "are over: monitors judge them"
+    note = f"{first_of(sorted(full, key=batch_order), 1)} {were} now"
+    notes = (*choice.notes, note)
+    return replace(choice, batches=(*choice.batches, *full), notes=notes, owed=owed)
+
+
+def waits(ledger: Iterable[BatchRecord], now: dt.datetime) -> bool:
+    """Whether a batch should be full now that monitors have not judged since it was not."""
+    return any(_is_full(record, now) for record in ledger)
+
+
+def _is_full(record: BatchRecord | None, now: dt.datetime) -> bool:
+    return record is not None and record.judged_from is not None and record.judged_from <= now
 
 
 def checks_of_unbatched(plan: Plan, types: Mapping[str, str]) -> Sequence[Check]:
@@ -222,6 +248,8 @@ def batch_records(
     model = tested.plan.model
     sizes = {table: Counter(row["batch"] for row in mine) for table, mine in rows.items()}
     measured, errors = found.measured, errors_by_batch(results)
+    # Of what another meaning of the model selects, numbers of rows say nothing.
+    first = {b: r for b, r in tested.before.items() if r.fingerprint == fingerprint}
     return {
         batch: BatchRecord(
             model.name,
@@ -235,6 +263,9 @@ def batch_records(
             StoredRows(sizes[METRICS][batch], sizes[RESULTS][batch], measured.states.get(batch, 0)),
             *batch_times(batch, model.config.batch_by),
             uncomputed=errors[batch],
+            first_checked_at=first[batch].first_checked_at if batch in first else now,
+            first_rows=first[batch].first_rows if batch in first else measured.rows.get(batch, 0),
+            judged_from=found.judged.later.get(batch),
         )
         for batch, status in statuses.items()
     }

@@ -191,6 +191,7 @@ KIND = MonitorKind(
     detector=SegmentsDetector,
     order=30,
     reach=_reach,
+    awaits_rows=True,
     read=segments_named,
     recompute=_recomputed,
 )

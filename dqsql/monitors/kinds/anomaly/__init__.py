@@ -46,6 +46,7 @@ KIND = MonitorKind(
     detector=_detector,
     order=40,
     reach=_reach,
+    awaits_rows=True,
     read=anomaly_call,
     replayer=lambda place, context: AnomalyReplay(_detector(place, context)),
     recompute=recomputed,

@@ -84,6 +84,7 @@ KIND = MonitorKind(
     detector=_detector,
     order=20,
     reach=_reach,
+    awaits_rows=True,
     derived=frozenset({*NUMERIC_DISTANCES, *TEXT_DISTANCES}),
     replayer=_learner,
     learner=_learner,

@@ -75,6 +75,7 @@ def drift_kind(name: str) -> MonitorKind:
             drift_call(monitor.expression, monitor.column, monitor.span).against.batches,
             segments=True,
         ),
+        awaits_rows=True,
         read=_read,
         recompute=recomputed,
     )

@@ -75,6 +75,7 @@ KIND = MonitorKind(
     detector=_detector,
     order=50,
     reach=lambda monitor, defaults: Reach(detector.novelty_reach(monitor, defaults)),
+    awaits_rows=True,
     read=detector.novelty_settings,
     replayer=lambda place, context: NoveltyReplay(_detector(place, context)),
     recompute=recomputed,
