@@ -22,7 +22,7 @@ from dqsql.model.contract import (
 )
 from dqsql.model.project import Severity
 from dqsql.model.results import Status
-from dqsql.model.types import digits_of
+from dqsql.model.types import both_fields, digits_of
 from dqsql.model.wording import plural
 
 ADDED, DROPPED, RETYPED = "added", "dropped", "retyped"
@@ -34,7 +34,7 @@ _Columns = Mapping[str, str]
 class SchemaChanges:
     """Columns added, dropped and retyped, in words; `reordered` is whether the others moved.
 
-    Names are compared without regard to case, as Spark does.
+    Names are compared without regard to case, as Spark does. Fields of structs are like columns.
     """
 
     added: tuple[str, ...] = ()
@@ -65,16 +65,23 @@ def compare(before: _Columns, now: _Columns) -> SchemaChanges:
     old = {name.casefold(): (name, kind) for name, kind in before.items()}
     new = {name.casefold(): (name, kind) for name, kind in now.items()}
     both = [key for key in new if key in old]
-    return SchemaChanges(
-        added=tuple(f"{n} ({t})" for key, (n, t) in new.items() if key not in old),
-        dropped=tuple(f"{n} ({t})" for key, (n, t) in old.items() if key not in new),
-        retyped=tuple(
-            f"{new[key][0]} ({old[key][1]} -> {new[key][1]})"
-            for key in both
-            if old[key][1] != new[key][1]
-        ),
-        reordered=both != [key for key in old if key in new],
-    )
+    added = [f"{n} ({t})" for key, (n, t) in new.items() if key not in old]
+    dropped = [f"{n} ({t})" for key, (n, t) in old.items() if key not in new]
+    retyped: list[str] = []
+    reordered = both != [key for key in old if key in new]
+    for name, was, kind in ((new[k][0], old[k][1], new[k][1]) for k in both):
+        fields = both_fields(was, kind) if was != kind else None
+        if fields is not None:
+            inner = compare(_within(name, fields[0]), _within(name, fields[1]))
+            added, dropped = [*added, *inner.added], [*dropped, *inner.dropped]
+            retyped, reordered = [*retyped, *inner.retyped], reordered or inner.reordered
+        elif was != kind:
+            retyped.append(f"{name} ({was} -> {kind})")
+    return SchemaChanges(tuple(added), tuple(dropped), tuple(retyped), reordered)
+
+
+def _within(name: str, fields: _Columns) -> dict[str, str]:
+    return {f"{name}.{field}": kind for field, kind in fields.items()}
 
 
 def decide_schema(
@@ -132,7 +139,7 @@ class ContractVerdict:
 def change_of_type(before: str, now: str) -> str | None:
     """What became of a type: `widened`, `narrowed`, `retyped`, or None where it is as before.
 
-    Widened is a type that has all values of before, exactly.
+    Widened is a type that has all values of before, exactly, or a struct with further fields.
     """
     # Names of fields are not case-sensitive, and Spark shows them without quotes.
     before, now = (kind.lower().replace("`", "") for kind in (before, now))
@@ -153,6 +160,12 @@ def _holds(wide: str, narrow: str) -> bool:
     for widths in _WIDTHS:
         if wide in widths and narrow in widths:
             return widths.index(wide) > widths.index(narrow)
+    nested = both_fields(wide, narrow)
+    if nested is not None:
+        fields, needed = nested
+        return all(
+            n in fields and (fields[n] == t or _holds(fields[n], t)) for n, t in needed.items()
+        )
     if wide == "double" and narrow in ("tinyint", "smallint", "int"):
         return True
     outer, inner = digits_of(wide), digits_of(narrow)

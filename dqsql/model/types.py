@@ -27,6 +27,36 @@ def digits_of(spark_type: str) -> tuple[int, int] | None:
     return None if match is None else (int(match[1]), int(match[2]))
 
 
+def fields_of(spark_type: str) -> dict[str, str] | None:
+    """The fields of a struct, or of the structs in an array, with their types; None of others.
+
+    >>> fields_of("array<struct<sku:string,price:decimal(10,2),at:struct<x:int,y:int>>>")
+    {'sku': 'string', 'price': 'decimal(10,2)', 'at': 'struct<x:int,y:int>'}
+    >>> fields_of("map<string,int>")
+    """
+    outer, _, inner = spark_type.partition("<")
+    if outer == "array":
+        return fields_of(inner.removesuffix(">"))
+    if outer != "struct":
+        return None
+    found: dict[str, str] = {}
+    depth = begin = 0
+    for place, sign in enumerate(inner):
+        depth += (sign in "<(") - (sign in ">)")
+        if (sign == "," and depth == 0) or depth < 0:
+            name, colon, kind = inner[begin:place].partition(":")
+            found |= {name: kind} if colon else {}
+            begin = place + 1
+    return found
+
+
+def both_fields(one: str, other: str) -> tuple[dict[str, str], dict[str, str]] | None:
+    """The fields of two structs, or of two arrays of structs; None of other types."""
+    found = fields_of(one), fields_of(other)
+    alike = one.partition("struct<")[0] == other.partition("struct<")[0]
+    return (found[0], found[1]) if alike and found[0] is not None and found[1] is not None else None
+
+
 def is_text(spark_type: str) -> bool:
     """Whether values are texts, also with a collation or a length."""
     return spark_type.startswith(("string", "varchar", "char"))

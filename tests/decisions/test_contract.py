@@ -49,6 +49,11 @@ from dqsql.model.results import Status
         ("<integer>", "double", "retyped"),
         ("<timestamp>", "timestamp_ntz", None),
         ("<array>", "array<int>", None),
+        ("struct<a:int>", "struct<a:bigint,b:string>", "widened"),
+        ("struct<a:int,b:string>", "struct<a:int>", "narrowed"),
+        ("array<struct<a:struct<x:int,y:int>>>", "array<struct<a:struct<y:int,x:int>>>", "widened"),
+        ("struct<a:int>", "array<struct<a:int>>", "retyped"),
+        ("map<string,int>", "map<string,bigint>", "retyped"),
     ],
 )
 def test_types(before: str, now: str, change: str | None) -> None:
@@ -238,3 +243,32 @@ def test_of_changes_that_are_not_all_allowed_each_says_which_it_is() -> None:
     assert told("added") == ("fail", "dropped b (string); added bb (string) (allowed)")
     both = "added bb (string); dropped b (string) (allowed)"
     assert told("added", "dropped") == ("pass", both)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "message"),
+    [
+        (
+            "struct<zip:string>",
+            "struct<zip:string,geo:struct<x:int>>",
+            "added t.geo (struct<x:int>)",
+        ),
+        ("struct<zip:string,city:string>", "struct<zip:string>", "dropped t.city (string)"),
+        (
+            "array<struct<price:int>>",
+            "array<struct<price:bigint>>",
+            "retyped t.price (int -> bigint)",
+        ),
+        (
+            "struct<geo:struct<x:int,y:decimal(9,6)>>",
+            "struct<geo:struct<x:int,y:double>>",
+            "retyped t.geo.y (decimal(9,6) -> double)",
+        ),
+        ("struct<a:int,b:int>", "struct<b:int,a:int>", "1 column, as before; in another order"),
+        ("struct<a:int>", "string", "retyped t (struct<a:int> -> string)"),
+        ("struct<>", "struct<a:int>", "added t.a (int)"),
+    ],
+)
+def test_fields_of_structs_are_like_columns(before: str, now: str, message: str) -> None:
+    found = decide_schema({"t": now}, {"t": before}, allow=(), severity=Severity.ERROR)
+    assert found.message == message
