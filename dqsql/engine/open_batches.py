@@ -35,6 +35,16 @@ def was_open(record: BatchRecord, length: dt.timedelta) -> bool:
     return age is not None and age < _length(record.start, record.end, length) + _ZONES
 
 
+def is_open(batch: str, batch_by: str | None, length: dt.timedelta, now: dt.datetime) -> bool:
+    """Whether it is `now` in a batch, in UTC, whose end is that by its name, or after `length`."""
+    start, end = batch_times(batch, batch_by)
+    return (
+        start is not None
+        and start <= in_zone(now)
+        and in_zone(now) - start < _length(start, end, length)
+    )
+
+
 def usual_length(ledger: Iterable[BatchRecord]) -> dt.timedelta:
     """How long after the one before it a batch begins, as most of the newest do; 0 of one alone."""
     starts = sorted({in_zone(r.start) for r in ledger if r.start is not None})[-_NEWEST:]

@@ -19,7 +19,6 @@ from dqsql.decisions.streaks import Streaks, miscounted
 from dqsql.engine.batches import onward_flags
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.ledger import unlike_segmented
-from dqsql.engine.open_batches import full_later
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import Rates
@@ -28,11 +27,12 @@ from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
 from dqsql.model.wording import plural
-from dqsql.monitors.context import MonitorContext, Workplace, defaults_of, result_of
+from dqsql.monitors.context import MonitorContext, Workplace, defaults_of
 from dqsql.monitors.history import NEXT, History
 from dqsql.monitors.kind import BeforeScan, MonitorKind, Reach
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.registry import find, kinds_of, learn_before_scan
+from dqsql.monitors.waiting import Waiting
 
 if TYPE_CHECKING:
     from dqsql.engine.row_scores import OddRows
@@ -113,21 +113,15 @@ class MonitorRun:
         sound = [b for b in ordered if self._sound(b, by_batch[b])]
         for _, detector in detectors:
             detector.prepare(sound)
-        later: Mapping[str, dt.datetime] = {}
-        if any(kind.awaits_rows for kind, _ in detectors):
-            batch_by = self.place.plan.model.config.batch_by
-            later = full_later(ordered, self.place.ledger, rows, batch_by, self.now)
+        plan = self.place.plan
+        open_ones = Waiting.of(plan, self.place.ledger, ordered, rows, self.now)
         for index, batch in enumerate(ordered):
             if index and learn_before_scan(self.place, replace(before, batches=(batch,))):
                 return Judged(rest=tuple(ordered[index:]))
             new = waiting.judged(
                 result
                 for kind, detector in detectors
-                for result in (
-                    _not_full(kind.of(self.place.plan), batch, later[batch])
-                    if kind.awaits_rows and batch in later
-                    else detector.judge(batch)
-                )
+                for result in open_ones.asked(kind, plan, detector, batch)
             )
             self._note_warned(context.history, new)
             found += new
@@ -137,15 +131,15 @@ class MonitorRun:
                 before.add(batch, accepted=True)
             elif any(r.status is Status.FAIL for r in verdicts):
                 before.add(batch, accepted=False)
-        known = [m.id for m in self.place.plan.monitors]
-        programs = context.programs.rows(self.place.plan.model.name, known, self.run_id, self.now)
+        known = [m.id for m in plan.monitors]
+        programs = context.programs.rows(plan.model.name, known, self.run_id, self.now)
         return Judged(
             tuple(found),
             (*first.values, *context.derived),
             tuple(programs),
             (*first.failures, *context.failures),
             tuple(context.odd),
-            later=later,
+            later=open_ones.later,
         )
 
     def after_all(self) -> MonitorContext:
@@ -290,13 +284,6 @@ class MonitorRun:
 def _warns(monitor: Monitor) -> bool:
     """Whether it may tell of a batch that is accepted all the same."""
     return monitor.severity is not Severity.ERROR or "after" in monitor.settings.options
-
-
-def _not_full(monitors: Iterable[Monitor], batch: str, later: dt.datetime) -> list[Result]:
-    """The verdicts of monitors that wait for the rest of a batch."""
-    text = f"{batch} is likely to get more rows, as batches before it did after their first check:"
-    text += f" judged from {later:%Y-%m-%d %H:%M} UTC on"
-    return [result_of(monitor, batch, Status.SKIPPED, text) for monitor in monitors]
 
 
 def stored_book(store: Store, model: str) -> ProgramBook:
