@@ -191,10 +191,8 @@ class ConsoleListener(RunListener):
             self._print(f"            ... and {plural(batches, 'more batch', 'more batches')}")
 
     def _causes(self, finding: BatchFinding, told: Collection[tuple[str, str]]) -> str:
-        """The models upstream, the first ones, that have findings in the same batch."""
-        odd = [m for m in self._upstream.get(finding.model, ()) if (m, finding.batch) in told]
-        first = sorted(m for m in odd if not set(self._upstream.get(m, ())).intersection(odd))
-        return f"; may follow from {printable(', '.join(first))}" if first else ""
+        first = findings.odd_upstream(finding.model, finding.batch, told, self._upstream)
+        return f"; may follow from {printable(first)}" if first else ""
 
     def _batch(self, group: findings.RepeatedFinding) -> str:
         newest = group.newest

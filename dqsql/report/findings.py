@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dqsql.model.results import (
@@ -230,3 +230,17 @@ def describe_batch(found: BatchFinding) -> str:
     if further > 0:
         parts.append(f"and {plural(further, 'further symptom')}")
     return "; ".join([text, *parts])
+
+
+def odd_upstream(
+    model: str,
+    batch: str,
+    told: Collection[tuple[str, str]],
+    upstream: Mapping[str, Collection[str]],
+) -> str:
+    """The models that a model reads, the first ones, that have findings in the same batch.
+
+    `told` are the models and batches of all findings, `upstream` is as of `models_upstream`.
+    """
+    odd = [m for m in upstream.get(model, ()) if (m, batch) in told]
+    return ", ".join(sorted(m for m in odd if not set(upstream.get(m, ())).intersection(odd)))

@@ -44,7 +44,8 @@ class Notice:
     What is opened may be resolved by now: `state` is that of the finding.
     `place` is where its check was written, `file:line`; `url` its page in the report, if the
     project says where that is. `why` says why it is resolved where no batch has passed, `cause`
-    which other finding of the batch explains it.
+    which other finding of the batch explains it, and `upstream` which models that the model reads
+    have findings in the same batch and message.
     """
 
     event: str
@@ -67,6 +68,7 @@ class Notice:
     url: str = ""
     why: str = ""
     cause: str = ""
+    upstream: str = ""
 
     @property
     def about(self) -> str:
@@ -97,6 +99,8 @@ class Notice:
             where = printable(f"{self.batches} batches, {self.first_batch} to {self.last_batch}")
         if self.cause:
             where += printable(f", follows from {self.cause}")
+        elif self.upstream:
+            where += printable(f", may follow from {self.upstream}")
         word = "RESOLVED" if self.event == "resolved" else self.status.upper().replace("_", " ")
         message = shorten(printable(self.message), _MAX_TEXT)
         told = printable(self.why) if self.event == "resolved" else message

@@ -17,12 +17,12 @@ from dqsql.engine.history import stored_rows
 from dqsql.engine.ledger import CompletedRuns
 from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 from dqsql.errors import DqsqlError
-from dqsql.model.project import Project
+from dqsql.model.project import Project, models_upstream
 from dqsql.model.results import STATUS_ORDER, BatchFinding, Status
 from dqsql.model.routes import SETTING, Route, read_routes
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS, RESULTS
 from dqsql.monitors.grouping import grouped
-from dqsql.report.findings import check_label
+from dqsql.report.findings import check_label, odd_upstream
 from dqsql.report.notifications import REPORT_URL, Notice, notice_of, send, unset_variables
 from dqsql.runner.compilation import Place, Where
 from dqsql.runner.warehouse import Step, open_tables, silent
@@ -114,6 +114,7 @@ def tell(
         for r in rows
     }
     owed = {r["finding_id"]: messages.owed(r, now) for r in rows}
+    upstream = models_upstream(project.models)
     due = [r for r in rows if fresh[r["finding_id"]] or owed[r["finding_id"]]]
     groups = cache(partial(_groups, store))
     causes = {r["finding_id"]: (0, "") for r in due}
@@ -122,8 +123,13 @@ def tell(
         # Of what is only over no cause is told.
         if fresh[name] == "opened" or owed[name]:
             causes[name] = _place_in(groups(*_batch_of(row)), row)
+
+    def urgency(row: Mapping[str, Any]) -> tuple[bool, int, int]:
+        is_over = fresh[row["finding_id"]] == "resolved"
+        return is_over, _rank(row), len(upstream.get(row["model"], ()))
+
     # What failed comes first, what is over last; of a batch, what explains the others.
-    urgent = sorted(due, key=lambda r: (fresh[r["finding_id"]] == "resolved", _rank(r)))
+    urgent = sorted(due, key=urgency)
     order = {batch: n for n, batch in enumerate(dict.fromkeys(map(_batch_of, urgent)))}
     due.sort(key=lambda r: (order[_batch_of(r)], causes[r["finding_id"]][0]))
     url = project.settings.get(REPORT_URL)
@@ -141,7 +147,7 @@ def tell(
             for r in due
             if (e := event(r, route))
         )
-        wanted = _with_roots(tuple(n for n in notices if route.wants(n)))
+        wanted = _with_roots(tuple(n for n in notices if route.wants(n)), upstream)
         missing = _unset(route)
         if missing and (wanted or dry_run):
             # Who is told elsewhere is not told again in each run until somebody sets it.
@@ -167,12 +173,20 @@ def tell(
     return Notified(tuple(sent), tuple(problems))
 
 
-def _with_roots(notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
+def _with_roots(
+    notices: tuple[Notice, ...], upstream: Mapping[str, Collection[str]]
+) -> tuple[Notice, ...]:
     """The notices of one message; what follows from a finding that is not in it stands alone."""
-    told = {(n.model, n.last_batch, n.label) for n in notices if n.event == "opened"}
-    return tuple(
-        n if (n.model, n.last_batch, n.cause) in told else replace(n, cause="") for n in notices
-    )
+    opened = [n for n in notices if n.event == "opened"]
+    told = {(n.model, n.last_batch, n.label) for n in opened}
+    models = {(n.model, n.last_batch) for n in opened}
+    found = []
+    for notice in notices:
+        cause = notice.cause if (notice.model, notice.last_batch, notice.cause) in told else ""
+        about = notice.model, notice.last_batch
+        read = odd_upstream(*about, models, upstream) if about in models else ""
+        found.append(replace(notice, cause=cause, upstream=read))
+    return tuple(found)
 
 
 def _groups(store: Store, model: str, batch: str) -> tuple[BatchFinding, ...]:

@@ -242,3 +242,22 @@ def test_failures_come_before_warnings(
         project.run()
     (sent,) = server.taken
     assert [(f["model"], f["status"]) for f in sent["findings"]] == [("z", "fail"), ("m", "warn")]
+
+
+def test_a_finding_names_the_models_upstream_that_it_may_follow_from(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = routed(new_project(MODEL, data("1")), "on_finding: [{webhook: HOOK}]")
+    reads = MODEL.replace("source('raw', 't')", "ref('m')")
+    project.write({"checks/a.sql": reads, "checks/b.sql": reads.replace("ref('m')", "ref('a')")})
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        project.run()
+        project.data(data("1", "null"))
+        project.run()
+        project.data(data("1", "2"))
+        project.run(full_refresh=True)
+    opened, resolved = server.taken
+    found = [(f["model"], f["upstream"]) for f in opened["findings"]]
+    assert found == [("m", ""), ("a", "m"), ("b", "m")]
+    assert {(f["event"], f["upstream"]) for f in resolved["findings"]} == {("resolved", "")}
