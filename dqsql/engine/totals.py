@@ -355,7 +355,9 @@ def meaning_notes(
 
     `before` is the ledger of before the run, `batches` are those that are checked again.
     """
-    earlier = [r for b, r in before.items() if b not in set(batches) and r.fingerprint]
+    # One without rows is not found to be checked again.
+    known = (r for b, r in before.items() if b not in set(batches))
+    earlier = [r for r in known if r.fingerprint and r.rows]
     if not earlier:
         return ()
     last = max(earlier, key=lambda r: batch_order(r.batch))
@@ -381,11 +383,12 @@ def outdated_note(
     sound: Collection[str],
     batches: Sequence[str],
     left_out: Collection[str] = (),
+    what: str = "run",
 ) -> tuple[str, ...]:
     """Say when stored cumulative values of later batches were measured without these batches.
 
-    `before` is the ledger before the run that checked `batches`; `left_out` are not measured again,
-    or are measured in this run.
+    `before` is the ledger before the run that checked `batches`, or before `what` changed which of
+    them count; `left_out` are not measured again, or are measured in this run.
     """
     changed = [b for b in batches if b in sound or (b in before and before[b].counts)]
     if not changed:
@@ -399,6 +402,6 @@ def outdated_note(
         return ()
     those = plural(len(later), "later batch", "later batches")
     return (
-        f"the cumulative metrics of {those} were measured before this run; measure them again"
+        f"the cumulative metrics of {those} were measured before this {what}; measure them again"
         f" with {onward_flags(first, later)}",
     )

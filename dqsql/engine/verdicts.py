@@ -14,7 +14,7 @@ from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import as_known, batch_order
 from dqsql.model.plan import Declared
 from dqsql.model.project import WARN_HALF, Severity
-from dqsql.model.results import FINDINGS, Status, distance_outside
+from dqsql.model.results import FINDINGS, BatchStatus, Status, distance_outside
 from dqsql.model.tables import BATCHES, RESULTS
 from dqsql.model.wording import first_of
 
@@ -147,7 +147,9 @@ class VerdictFinder:
     def _newest(self, checks: Collection[str]) -> list[_Place]:
         """The newest verdict of the checks that found something, else their newest one."""
         model = next(self._models()[check] for check in checks)
-        batches = checked_batches(self.store, model)[-_LOOKED_AT:]
+        batches = (
+            checked_batches(self.store, model, retired=False) or checked_batches(self.store, model)
+        )[-_LOOKED_AT:]
         rows = stored_rows(self.store, RESULTS, model, batches)
         mine = (r for r in rows if r["check_id"] in checks)
         best = max(mine, key=_finding_rank, default=None)
@@ -239,7 +241,8 @@ class StoredVerdicts:
         return found
 
 
-def checked_batches(store: Store, model: str) -> list[str]:
-    """The batches of a model that were checked, oldest first."""
-    rows = store.select(BATCHES, ("batch",), {"model": [model]})
-    return sorted((row["batch"] for row in rows), key=batch_order)
+def checked_batches(store: Store, model: str, *, retired: bool = True) -> list[str]:
+    """The batches of a model that were checked, oldest first, with `retired` ones or without."""
+    rows = store.select(BATCHES, ("batch", "status"), {"model": [model]})
+    known = (r["batch"] for r in rows if retired or r["status"] != BatchStatus.RETIRED.value)
+    return sorted(known, key=batch_order)

@@ -21,6 +21,7 @@ from dqsql.monitors.replay import Replayed, Replayer, as_decided
 from dqsql.runner.compilation import Place, Where
 from dqsql.runner.fit import Learners, Stored
 from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.selection.choosing import chosen_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,6 +118,7 @@ def backtest(
     where = Where(project_dir, **place)
     compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
     compiled.raise_errors()
+    chosen_names(compiled.project, select, exclude)
     plans = [plan for plan in compiled.plans if plan.monitors]
     if not plans:
         return ()

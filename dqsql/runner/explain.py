@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -17,7 +17,7 @@ from dqsql.model.plan import Declared, Plan
 from dqsql.model.results import CONSTRAINT, FINDINGS, BatchStatus, result_id
 from dqsql.model.tables import BATCHES, CHECKS, DISTRIBUTIONS, FAILURES, RESULTS
 from dqsql.model.tables import FINDINGS as FINDINGS_TABLE
-from dqsql.model.wording import plural
+from dqsql.model.wording import first_of, plural
 from dqsql.monitors.history import History
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, batches_of
 from dqsql.monitors.registry import recompute
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _ODD = "odd by"
 # Batches of which the values are shown that a check saw.
 _SEEN = 10
+# So many batches are named.
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def _explained(
         values=_values(again, history, [*past, row["batch"]]) or _seen(store, row),
         compared=again.compared,
         same=again.same,
-        note=_note(again, details, past),
+        note=_note(again, details, past) or _checked_again(store, row, again, past),
         failures=_failures(store, row, details),
         where=declared["where"],
         place=f"{declared['file']}:{declared['line']}",
@@ -198,6 +200,21 @@ def _note(again: Recomputed, details: Mapping[str, Any], past: Sequence[str]) ->
         were = plural(extent[2], "batch")
         return f"it was decided from {were}; stored by now: {len(past)}"
     return again.note
+
+
+def _checked_again(
+    store: Store, row: Mapping[str, Any], again: Recomputed, past: Collection[str]
+) -> str | None:
+    """Which of the batches that a verdict was decided from were checked again after it."""
+    if again.same is not False:
+        return None
+    times = store.select(BATCHES, ("batch", "checked_at"), {"model": [row["model"]]})
+    known = {r["batch"]: r["checked_at"] for r in times if r["checked_at"] is not None}
+    later = [b for b in past if b in known and known[b] > row["evaluated_at"]]
+    if not later:
+        return None
+    were = "was checked again" if len(later) == 1 else "were checked again"
+    return f"{first_of(later, _SHOWN)} {were} after it was decided, and had other values then"
 
 
 __all__ = ["Compared", "Explanation", "explain"]

@@ -26,6 +26,7 @@ from dqsql.monitors.registry import learners, with_learned
 from dqsql.monitors.replay import Learned, Replayer
 from dqsql.runner.compilation import Place, Where
 from dqsql.runner.warehouse import Step, open_tables, open_warehouse, silent
+from dqsql.selection.choosing import chosen_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,6 +170,7 @@ def fit(
     where = Where(project_dir, **place)
     compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
     compiled.raise_errors()
+    chosen_names(compiled.project, select, exclude)
     plans = list(learnable(compiled.plans, learners()))
     if not plans:
         return ()

@@ -10,6 +10,7 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from dqsql.compiler.meaning import Meaning
 from dqsql.decisions.lifecycle import REVIEWED, accepted_findings, heeded, updated_findings
 from dqsql.decisions.reviews import (
     Extent,
@@ -23,7 +24,8 @@ from dqsql.decisions.reviews import (
 )
 from dqsql.engine.exclusive import locked
 from dqsql.engine.history import stored_rows
-from dqsql.engine.ledger import ledger_rows
+from dqsql.engine.ledger import batch_record, ledger_rows
+from dqsql.engine.totals import outdated_note
 from dqsql.engine.verdicts import StoredVerdicts
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import as_known, batch_order
@@ -51,13 +53,15 @@ class Reviewed:
     """What a review made of one batch.
 
     `before` and `after` are its status in the ledger. An incomplete batch stays so: its checks are
-    evaluated in the next run, which then heeds the review.
+    evaluated in the next run, which then heeds the review. `note` is told once: how to measure
+    again what was measured of later batches, where these batches count now or do not any more.
     """
 
     model: str
     batch: str
     before: BatchStatus
     after: BatchStatus
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class WaitingFinding:
     segment: str | None
     detector: str
     message: str
+    check_id: str
 
 
 @dataclass(frozen=True)
@@ -174,13 +179,15 @@ class _Review:
         if not chosen:
             return ()
         now = dt.datetime.now(dt.UTC)
+        note = self._note(ledger, chosen)
         self.store.append(REVIEWS, [self._row(ledger[batch], now) for batch in chosen])
         reviewed = []
         for batch in chosen:
             row = ledger[batch]
             before = BatchStatus(row["status"])
             after = before if before is BatchStatus.INCOMPLETE else REVIEWED[self.verdict]
-            reviewed.append(Reviewed(self.model, batch, before, after))
+            reviewed.append(Reviewed(self.model, batch, before, after, note))
+            note = ""
             if after is not BatchStatus.INCOMPLETE:
                 row.update(status=after.value, counted=after is BatchStatus.ACCEPTED)
         ordered = sorted(ledger.values(), key=lambda r: batch_order(r["batch"]))
@@ -188,6 +195,16 @@ class _Review:
         if self.verdict == "accept":
             self._resolve(ledger, now)
         return tuple(reviewed)
+
+    def _note(self, ledger: Mapping[str, Row], chosen: Sequence[str]) -> str:
+        """What to do about the totals of later batches that had these batches, or had them not."""
+        before = {b: batch_record({**r}) for b, r in ledger.items() if r["fingerprint"]}
+        meanings = {b: Meaning.read(r.fingerprint) for b, r in before.items()}
+        totals = {b: r for b, r in before.items() if (known := meanings[b]) and known.rows}
+        counts = self.verdict == "accept"
+        changed = [b for b in chosen if b in totals and totals[b].counts is not counts]
+        sound = changed if counts else ()
+        return "".join(outdated_note(totals, sound, changed, what="review"))
 
     def _resolve(self, ledger: Mapping[str, Row], now: dt.datetime) -> None:
         """Resolve the findings that are about batches only that a person accepted."""
@@ -252,7 +269,12 @@ def _waiting(store: Store, models: Sequence[str]) -> Iterable[WaitingBatch]:
 
 def _finding(row: Mapping[str, Any]) -> WaitingFinding:
     return WaitingFinding(
-        row["check_name"], row["column_name"], row["segment"], row["detector"], row["message"]
+        row["check_name"],
+        row["column_name"],
+        row["segment"],
+        row["detector"],
+        row["message"],
+        row["check_id"],
     )
 
 

@@ -122,6 +122,13 @@ def test_rates_are_between_0_and_1(checked: Project, dqsql: DqSql) -> None:
         backtest(checked.root, rates=[])
 
 
+@pytest.mark.parametrize("command", ["backtest", "fit"])
+def test_a_name_that_no_model_has(checked: Project, dqsql: DqSql, command: str) -> None:
+    result = dqsql(checked, command, "--select", "nosuch")
+    assert result.exit_code == 2
+    assert "no check model matches 'nosuch'" in result.output
+
+
 @pytest.mark.parametrize("bounds", ["calibrated", "paper"])
 def test_many_possible_batches_are_decided_on_as_each_alone(bounds: Bounds) -> None:
     draw = np.random.default_rng(3)

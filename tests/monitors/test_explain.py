@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 import shutil
@@ -85,6 +86,27 @@ def test_a_changed_metric_is_noticed(
     changed = {c.name for c in found.compared if not c.same}
     assert "expected" in changed
     assert "value" not in changed
+
+
+def test_a_batch_that_was_checked_again_since_is_named(
+    families: Project, stored: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    copy = Project(tmp_path / "shop", families.spark)
+    shutil.copytree(families.root, copy.root)
+    tables = copy.root / "warehouse" / "dq"
+    row = of(stored, LAST, "anomaly", column_name="fare")
+    where = "batch = '2024-01-20'"
+    DeltaTable(tables / "dq_metrics").update(
+        updates={"value": "coalesce(value, 0.0) + 1.0"},
+        predicate=f"{where} and column_name = 'fare'",
+    )
+    DeltaTable(tables / "dq_batches").update(
+        new_values={"checked_at": row["evaluated_at"] + dt.timedelta(days=1)}, predicate=where
+    )
+    found = explain(id_of(row), project_dir=copy.root, spark=copy.spark)
+    assert found.note == (
+        "2024-01-20 was checked again after it was decided, and had other values then"
+    )
 
 
 def test_the_words(families: Project, stored: list[dict[str, Any]], dqsql: DqSql) -> None:

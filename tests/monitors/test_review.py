@@ -124,6 +124,27 @@ def test_what_a_monitor_found_on_a_rejected_batch_keeps_it_out_of_totals(
     assert total(project, "2024-01-07") == rows_of(*good, "2024-01-07", days=DAYS + 1)
 
 
+def test_a_review_says_which_totals_were_measured_without_it(
+    project: Project, dqsql: DqSql
+) -> None:
+    project.run(batches=["2024-01-05"])
+    without = rows_of("2024-01-03", "2024-01-05")
+    assert total(project, "2024-01-05") == without
+    told = (
+        "note: the cumulative metrics of 1 later batch were measured before this review;"
+        f" measure them again with --event-time-start {TOO_HEAVY}"
+    )
+    result = dqsql(project, "review", "accept", "sales", TOO_HEAVY, "--reason", "so")
+    assert told in result.output
+    project.run(batches=["2024-01-05"])
+    assert total(project, "2024-01-05") == without + rows_of(TOO_HEAVY)
+    # Twice is once, and a batch after which none was checked leaves nothing to measure.
+    args = ("--reason", "so")
+    assert "note" not in dqsql(project, "review", "accept", "sales", TOO_HEAVY, *args).output
+    assert told in dqsql(project, "review", "reject", "sales", TOO_HEAVY, *args).output
+    assert "note" not in dqsql(project, "review", "reject", "sales", "2024-01-05", *args).output
+
+
 def test_the_newest_review_holds(project: Project) -> None:
     for verdict in ("reject", "accept"):
         review("sales", [TOO_HEAVY], verdict, "so", project_dir=project.root, spark=project.spark)
@@ -148,14 +169,18 @@ def test_the_list_says_what_waits_and_why(project: Project, dqsql: DqSql) -> Non
 
 def test_segments_of_a_check_share_a_line_of_the_list() -> None:
     def found(check: str, segment: str | None) -> WaitingFinding:
-        return WaitingFinding(check, None, segment, "constraint", f"{check} of {segment}")
+        told = f"{check} of {segment}"
+        return WaitingFinding(check, None, segment, "constraint", told, f"m.{check}")
 
     findings = [found("a", None), found("a", "k=x"), found("b", "k=x"), found("b", "k=y")]
-    findings.append(WaitingFinding("in_range(0, 1)", "c", None, "constraint", "2 of 3 rows"))
+    for name in ("in_range", "in_all_batches"):
+        # Two checks of one name, as of two scopes, are no segments of one.
+        findings.append(WaitingFinding("in(0, 1)", "c", None, "constraint", "2 of 3", f"m.{name}"))
     assert list(lines_of(findings)) == [
         "a: a of None (and in 1 segment)",
         "b [k=x]: b of k=x (and in 1 more segment)",
-        "in_range(0, 1) on c: 2 of 3 rows",
+        "in(0, 1) on c: 2 of 3",
+        "in(0, 1) on c: 2 of 3",
     ]
     shown = list(lines_of([found(f"check {i}", None) for i in range(23)]))
     assert shown[19:] == ["check 19: check 19 of None", "... and 3 more: --output json has all"]

@@ -99,9 +99,9 @@ def lines_of(findings: Sequence[WaitingFinding]) -> Iterator[str]:
 
     Of very many the first.
     """
-    checks: dict[tuple[str, str | None], list[WaitingFinding]] = {}
+    checks: dict[str, list[WaitingFinding]] = {}
     for finding in findings:
-        checks.setdefault((finding.check, finding.column), []).append(finding)
+        checks.setdefault(finding.check_id, []).append(finding)
     for alike in islice(checks.values(), _SHOWN_CHECKS):
         first = min(alike, key=lambda f: f.segment or "")
         about = f" [{first.segment}]" if first.segment else ""
@@ -125,6 +125,9 @@ def _review(session: Session, verdict: Verdict, *, named: Sequence[str], **given
         change = f"{one.before} -> {one.after}" if one.after != one.before else f"{one.after}"
         note = f" ({_STAYS})" if one.after == "incomplete" else ""
         session.say(printable(f"{one.model} {one.batch}: {change}{note}"))
+    for one in reviewed:
+        if one.note:
+            session.say(printable(f"note: {one.note}"))
     if not reviewed:
         ranged = given["first"] is not None or given["last"] is not None
         session.say(f"No batch of {given['model']} in this range waits." if ranged else _NONE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -11,9 +11,9 @@ from dqsql.decisions.contract import CHANGES, decide_schema
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
-from dqsql.model.results import BatchStatus, Result, Status
+from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
 from dqsql.model.settings import as_given
-from dqsql.model.tables import METRICS
+from dqsql.model.tables import METRICS, RESULTS
 from dqsql.monitors.context import MonitorByMonitor, result_of
 from dqsql.monitors.kind import MonitorKind
 
@@ -44,9 +44,21 @@ class SchemaDetector(MonitorByMonitor):
         )
         rows = [r for r in rows if r["value_text"] is not None and r["batch"] not in again]
         accepted = {b for b, r in ledger.items() if r.status is BatchStatus.ACCEPTED}
-        retired = [] if ledger.keys() - again else [r for r in rows if r["batch"] not in ledger]
+        retired = [] if ledger.keys() - again else self._passed(ledger, rows)
         self._stored = [r for r in rows if r["batch"] in accepted] or retired
         self._compared = {max(batches, key=batch_order)} if self._stored is retired else again
+
+    def _passed(
+        self, ledger: Mapping[str, BatchRecord], rows: Iterable[Mapping[str, Any]]
+    ) -> list[Mapping[str, Any]]:
+        """Those of batches that are not in the ledger any more, and on which no check failed."""
+        failed = self.place.store.select(
+            RESULTS,
+            ("batch",),
+            {"model": [self.context.plan.model.name], "status": [Status.FAIL.value]},
+        )
+        out = {r["batch"] for r in failed}
+        return [r for r in rows if r["batch"] not in ledger and r["batch"] not in out]
 
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""

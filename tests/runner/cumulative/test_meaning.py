@@ -239,6 +239,15 @@ def test_segments_that_come_later(begun: Project) -> None:
     assert any(n.startswith(note) for n in found.notes)
 
 
+def test_a_batch_without_rows_is_not_compared_with(begun: Project) -> None:
+    """No full refresh would find it."""
+    (begun.root / "data" / f"{DAYS[1]}.parquet").unlink()
+    begun.run(DAYS[1])
+    put(begun, DAYS[:1], pa.string())
+    (found,) = begun.run(DAYS[0]).models
+    assert not any("is now" in n for n in found.notes)
+
+
 def test_another_type(begun: Project) -> None:
     put(begun, DAYS, pa.string())
     found = third(begun)

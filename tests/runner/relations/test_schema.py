@@ -97,6 +97,24 @@ def test_another_type_of_the_batches_is_told(project: Project, table: Table) -> 
     ]
 
 
+def test_other_batches_are_compared_with_one_that_passed(project: Project, table: Table) -> None:
+    model = "{{ config(batch_by='day') }}\n-- @schema\nselect * from a_t"
+    project.write("a", model)
+    days = "values date '2024-01-01', date '2024-01-02' as t(day)"
+    table("a_t", f"select day from {days} limit 1")
+    project.run()
+    table("a_t", f"select day, 1 as x from {days}")
+    (found,) = project.run().results
+    assert found.message == "added x (int)"
+    project.write("a", model.replace("'day'", "\"date_trunc('month', day)\""))
+    table("a_t", f"select day from {days}")
+    (month,) = project.run().results
+    assert (month.status, month.message) == (Status.PASS, "1 column, as before")
+    # What is told of a check is about the batches that it has now.
+    newest = dqsql.explain("a.schema", project_dir=project.root, spark=project.spark)
+    assert newest.row["batch"] == "2024-01-01 00:00:00"
+
+
 def test_a_column_that_the_newest_file_lacks(project: Project) -> None:
     folder = project.root / "feed"
     folder.mkdir()
