@@ -23,6 +23,7 @@ from dqsql.model.results import (
     worst_status,
 )
 from dqsql.model.results import FINDINGS as FINDING_STATUSES
+from dqsql.model.wording import in_segments
 
 Row = dict[str, Any]
 
@@ -121,6 +122,10 @@ def updated_findings(
         elif key in before and _failed_once_more(before[key], row, tested):
             # Its end alone would hide that another batch waits for a review.
             _tell_again(row, now)
+        elif key in before and _fails_elsewhere(before[key], row):
+            _tell_again(row, now)
+            if row["state"] == ACKNOWLEDGED:
+                row.update(state=OPEN, **dict.fromkeys(("acknowledged_at", "author", "reason")))
     return list(rows.values()) if rows != before else None
 
 
@@ -130,6 +135,12 @@ def _failed_once_more(before: Row, now: Row, tested: Mapping[str, Sequence[Resul
     more = set(now["batches"]).difference(before["batches"])
     fails = any(r.status is Status.FAIL for batch in more for r in tested.get(batch, ()))
     return ended and fails and before["notified_at"] is not None
+
+
+def _fails_elsewhere(before: Row, now: Row) -> bool:
+    """Whether an open finding is about segments that it was not about before."""
+    known, is_open = before.get("segments"), before["resolved_at"] is now["resolved_at"] is None
+    return is_open and known is not None and not set(known).issuperset(now["segments"] or ())
 
 
 def ends_later(row: Mapping[str, Any]) -> bool:
@@ -261,6 +272,7 @@ def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]
         "batch_count": 0,
         "opened_at": now,
         "last_seen_at": now,
+        "segments": None,
         **dict.fromkeys(("acknowledged_at", "muted_until", "assigned_to", "impact", "readers")),
     }
 
@@ -312,12 +324,16 @@ def _telling(row: Row, verdicts: Iterable[Row]) -> Row:
 
 
 def _message(bad: Sequence[Row]) -> Row:
-    """Message and severity of the worst of some verdicts on one batch."""
+    """Message and severity of the worst of some verdicts on one batch, and segments of all."""
     worst = worst_status(Status(v["status"]) for v in bad)
     telling = [v for v in bad if v["status"] == worst]
     first = next((v for v in telling if v["segment"] is None), telling[0])
-    where = "" if first["segment"] is None else f" (in {first['segment']})"
-    return {"message": f"{first['message']}{where}", "severity": first["severity"]}
+    where = in_segments(v["segment"] for v in telling)
+    return {
+        "message": f"{first['message']}{where}",
+        "severity": first["severity"],
+        "segments": sorted({v["segment"] for v in bad if v["segment"] is not None}),
+    }
 
 
 def _without(row: Row, batch: str, now: dt.datetime) -> None:

@@ -12,9 +12,11 @@ from dqsql.model.wording import first_of
 
 # What is believed before anything was seen: one batch in eleven lacks it, with the weight of 1.1.
 _PRIOR_ABSENT, _PRIOR = 0.1, 1.1
-# How many batches of its own a name's rate needs to weigh as much as that of all names.
+# How many batches of its own a name's rate needs at most to weigh as much as that of all names.
 _POOLED = 30
 _MIN_HISTORY = 7
+# So many names say how much their rates differ.
+_FEWEST_NAMES = 5
 # A share of NaN that is most of the rows, and one that is few.
 _MOST, _FEW = 0.5, 0.1
 _NAMED = 5
@@ -51,7 +53,8 @@ def absences(
     """What was in the batches before and is not in this one, where that is rare enough to tell.
 
     How often a name was absent is counted from the batch on that it first occurred in, and drawn
-    towards how often all names were: where some come and go, others may.
+    towards how often all names were, as far as they are alike: where some come and go, others may.
+    Where a few pause on weekends and the rest never do, the rest has its own word: see `_weight`.
 
     Args:
         before: the names in each batch before, oldest first.
@@ -63,13 +66,33 @@ def absences(
     since = {name: there[there.index(True) :] for name, there in seen.items()}
     absent = sum(len(there) - sum(there) for there in since.values())
     common = (absent + _PRIOR_ABSENT) / (sum(map(len, since.values())) + _PRIOR)
+    weight = _weight([(len(there) - sum(there), len(there)) for there in since.values()], common)
     found = []
     for name in sorted(since.keys() - now):
         batches, present = len(since[name]), sum(since[name])
-        chance = (batches - present + _POOLED * common) / (batches + _POOLED)
+        chance = (batches - present + weight * common) / (batches + weight)
         if batches >= min_history and chance < fpr:
             found.append(Absence(name, present, batches))
     return found
+
+
+def _weight(absent: Sequence[tuple[int, int]], common: float) -> float:
+    """How many batches the rate that names have in common weighs, in [1.1, 30].
+
+    The parameters of a beta-binomial model add up to it, by the method of moments: what rates differ
+    by more than chance has them (Casella, "An Introduction to Empirical Bayes Data Analysis",
+    The American Statistician 39, 1985).
+
+    Args:
+        absent: of each name, in how many batches it was absent, and of how many.
+        common: the rate of all.
+    """
+    if len(absent) < _FEWEST_NAMES:
+        return _POOLED
+    chance = common * (1 - common)
+    spread = sum((n / of - common) ** 2 for n, of in absent) / (len(absent) - 1)
+    beyond = spread - chance * sum(1 / of for _, of in absent) / len(absent)
+    return min(max(chance / beyond - 1, _PRIOR), _POOLED) if beyond > 0 else _POOLED
 
 
 def lost_values(

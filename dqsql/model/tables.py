@@ -350,6 +350,7 @@ FINDINGS = Table(
         text("status", "The worst verdict: `error`, `fail`, `warn` or `no_data`."),
         text("state", "`open`, `acknowledged`, `muted` or `resolved`."),
         text("message", "What is wrong in the newest of its batches."),
+        texts("segments", "The segments that have it in that batch; empty: the batch as a whole."),
         text("first_batch", "The oldest batch that it is about."),
         text("last_batch", "The newest batch that it is about."),
         texts("batches", "All batches that it is about, oldest first."),

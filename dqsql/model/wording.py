@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 _DIGITS, _MOST_DIGITS = 6, 12
+_NAMED_SEGMENTS = 3
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
@@ -57,6 +58,19 @@ def first_of(texts: Sequence[str], most: int, separator: str = ", ") -> str:
     """
     shown = separator.join(texts[:most])
     return f"{shown} and {len(texts) - most:,} more" if len(texts) > most else shown
+
+
+def in_segments(segments: Iterable[str | None]) -> str:
+    """Which segments something is in, behind its text; empty for none of them.
+
+    >>> in_segments(["shop=b", None, "shop=a"]), in_segments(f"k={i}" for i in range(5))
+    (' (in shop=a, shop=b)', ' (in k=0, k=1, k=2 and 2 more segments)')
+    """
+    named = sorted({s for s in segments if s is not None})
+    more = plural(len(named) - _NAMED_SEGMENTS, "more segment")
+    shown = ", ".join(named[:_NAMED_SEGMENTS])
+    shown += f" and {more}" if len(named) > _NAMED_SEGMENTS else ""
+    return f" (in {shown})" if named else ""
 
 
 def number_text(value: float, apart: float | None = None) -> str:

@@ -17,7 +17,7 @@ from dqsql.model.results import (
     distance_outside,
     worst_status,
 )
-from dqsql.model.wording import plural, range_words
+from dqsql.model.wording import in_segments, plural, range_words
 from dqsql.report.text import number, printable, shorten
 
 _MAX_MESSAGE = 300
@@ -153,6 +153,10 @@ def describe(group: FindingGroup, batches: int) -> str:
     label = check_label(group.check_name, group.column)
     worst = group.worst
     seen = beside_label(worst)
+    alike = [r for r in group.findings if r.batch == worst.batch]
+    if len(group.findings) > 1 and len(alike) == len(group.findings) and worst.segment is None:
+        where = printable(in_segments(r.segment for r in alike))
+        return f"{label}: {f'{place(worst)}: ' if batches > 1 else ''}{seen}{where}"
     if len(group.findings) == 1:
         if batches > 1 and (where := place(worst)):
             return f"{label}: {where}: {seen}"
@@ -213,11 +217,8 @@ def describe_batch(found: BatchFinding) -> str:
         found.findings, key=lambda f: (STATUS_ORDER.index(f.result.status), f.cause is not None)
     ).result
     others = [r for r in found.roots if r is not first]
-    text = headline(first)
-    if found.segments:
-        text += f" (only in {printable(', '.join(found.segments))})"
-    elif first.segment is not None:
-        text += f" (in {printable(first.segment)})"
+    alike = (f.result for f in found.findings if f.result.check_id == first.check_id)
+    text = headline(first) + printable(in_segments(r.segment for r in alike))
     labels = dict.fromkeys(check_label(r.check_name, r.column) for r in others)
     # The same check on other segments is no news.
     labels.pop(check_label(first.check_name, first.column), None)

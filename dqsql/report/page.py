@@ -22,7 +22,7 @@ from dqsql.model.results import (
     state_text,
     worst_status,
 )
-from dqsql.model.wording import plural
+from dqsql.model.wording import in_segments
 from dqsql.report.findings import check_label, headline, observation
 from dqsql.report.profile import ProfileTable
 from dqsql.report.series import MetricValues, Record, finite, spark_of
@@ -169,12 +169,7 @@ def waiting_lines(facts: ModelFacts) -> Iterator[Record]:
 
 def _failed(found: Sequence[Result]) -> str:
     """What a check found in a batch as a whole, else in the first of its segments."""
-    first, *others = found
-    text = headline(first)
-    if first.segment is None:
-        return f"{text} (and in {plural(len(others), 'segment')})" if others else text
-    more = f" and {plural(len(others), 'more segment')}" if others else ""
-    return f"{text} (in {printable(first.segment)}{more})"
+    return headline(found[0]) + printable(in_segments(r.segment for r in found))
 
 
 def open_findings(page: Page) -> int:

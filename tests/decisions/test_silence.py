@@ -34,6 +34,16 @@ def test_a_segment_that_vanished() -> None:
     assert [a.name for a in absences(late, frozenset("ab"), 0.01)] == ["c"]
 
 
+@pytest.mark.parametrize("pausing", [1, 2, 3])
+def test_a_few_that_pause_on_weekends_do_not_excuse_the_others(pausing: int) -> None:
+    names = [f"t{i}" for i in range(25)]
+    days = [frozenset(names[pausing if day % 7 >= 5 else 0 :]) for day in range(43)]
+    before, sunday = days[:42], days[41]
+    (found,) = absences(before, days[42] - {"t24"}, 0.003)
+    assert found.words == "t24 (in all of 42 batches before)"
+    assert absences(before, sunday, 0.003) == []
+
+
 def test_segments_that_come_and_go_give_few_alarms() -> None:
     alarms = 0
     for seed in range(25):

@@ -497,3 +497,37 @@ def test_a_review_is_spent_once_its_batch_was_repaired() -> None:
     assert left("accept", accepted, 1) == left("accept", flagged, 1, fails=True) == []
     assert left("reject", accepted, 1) == left("reject", flagged, 1, fails=True) == []
     assert left("accept", BatchStatus.INCOMPLETE, 1) == ["b"]
+
+
+def test_a_finding_that_spreads_to_another_segment_is_told_again() -> None:
+    def on(day: int, *failing: str | None) -> list[Result]:
+        batch = f"2025-03-{day:02d}"
+        return [
+            verdict(batch, Status.FAIL if s in failing else Status.PASS, s)
+            for s in (None, "shop=a", "shop=b")
+        ]
+
+    def told(row: dict[str, Any]) -> bool:
+        return due(row, LATER, opened_by_run=True, is_lost=lambda: False) == "opened"
+
+    stored = rows([], on(1, None, "shop=a"))
+    (row,) = stored
+    assert row["segments"] == ["shop=a"]
+    assert row["message"] == "2025-03-01 has nulls (in shop=a)"
+    row.update(notified_at=NOW)
+    # Nothing new in the same one, in fewer, or of the batch as a whole.
+    for failing in (("shop=a",), (None, "shop=a"), (None,)):
+        (same,) = rows(stored, on(2, *failing), LATER)
+        assert not told(same) and same["batch_count"] == 2
+    (other,) = rows(stored, on(2, "shop=b"), LATER)
+    assert told(other) and other["segments"] == ["shop=b"]
+    assert other["message"] == "2025-03-02 has nulls (in shop=b)"
+    row.update(state="acknowledged", acknowledged_at=NOW, author="ann", reason="known")
+    (again,) = rows(stored, on(2, "shop=a", "shop=b"), LATER)
+    assert told(again) and again["acknowledged_at"] is again["author"] is None
+    row.update(state="muted", muted_until=LATER + dt.timedelta(days=9))
+    (muted,) = rows(stored, on(2, "shop=b"), LATER)
+    assert not told(muted) and muted["state"] == "muted"
+    # What an older version stored says nothing of segments.
+    row.update(state="open", muted_until=None, segments=None)
+    assert not told(rows(stored, on(2, "shop=b"), LATER)[0])

@@ -13,7 +13,7 @@ from dqsql.cli.completion import complete_model
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
-from dqsql.model.wording import plural
+from dqsql.model.wording import in_segments, plural
 from dqsql.report.findings import check_label
 from dqsql.report.text import printable
 
@@ -104,11 +104,8 @@ def lines_of(findings: Sequence[WaitingFinding]) -> Iterator[str]:
         checks.setdefault(finding.check_id, []).append(finding)
     for alike in islice(checks.values(), _SHOWN_CHECKS):
         first = min(alike, key=lambda f: f.segment or "")
-        about = f" [{first.segment}]" if first.segment else ""
-        others = len(alike) - 1
-        more = f" (and in {plural(others, 'segment' if not about else 'more segment')})"
         check = check_label(first.check, first.column)
-        yield f"{check}{about}: {first.message}{more if others else ''}"
+        yield f"{check}: {first.message}{in_segments(f.segment for f in alike)}"
 
     if len(checks) > _SHOWN_CHECKS:
         yield f"... and {len(checks) - _SHOWN_CHECKS} more: --output json has all"

@@ -52,6 +52,9 @@ class SegmentsDetector(MonitorByMonitor):
             return result_of(monitor, batch, Status.SKIPPED, text)
         fpr = given.get("fpr") or self.context.fpr(monitor)
         decided = _decided_by_history(history, series, batch, usual, fpr, need)
+        if not decided.expected:
+            text = f"no segment was there so regularly in {len(usual)} batches that it is expected"
+            return result_of(monitor, batch, Status.SKIPPED, text)
         rest = recompute.rests_on(history, usual)
         return _told(
             monitor,
