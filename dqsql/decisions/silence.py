@@ -79,9 +79,9 @@ def absences(
 def _weight(absent: Sequence[tuple[int, int]], common: float) -> float:
     """How many batches the rate that names have in common weighs, in [1.1, 30].
 
-    The parameters of a beta-binomial model add up to it, by the method of moments: what rates differ
-    by more than chance has them (Casella, "An Introduction to Empirical Bayes Data Analysis",
-    The American Statistician 39, 1985).
+    The parameters of a beta-binomial model add up to it, by the method of moments, of what rates
+    differ by more than chance has them (Casella, "An Introduction to Empirical Bayes Data
+    Analysis", The American Statistician 39, 1985).
 
     Args:
         absent: of each name, in how many batches it was absent, and of how many.

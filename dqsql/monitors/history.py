@@ -88,11 +88,13 @@ class History:
         self._texts: dict[MetricKey, dict[str, str]] = {}
         self._warned: dict[str, set[str]] = {}
         self._alike: dict[tuple[str, int], History] = {}
+        self._segments: dict[str, list[str]] = {}
         self.times: tuple[dt.time, ...] = ()
 
     def add(self, values: Iterable[MetricValue]) -> None:
         """Take in measured values; a null is NaN."""
         values = list(values)
+        self._segments = {}
         for value in values:
             self._place(value.batch)
         for value in values:
@@ -115,6 +117,7 @@ class History:
         # Hundreds of thousands for a wide model of a year: no Python object for each row.
         if not rows.num_rows:
             return
+        self._segments = {}
         codes = np.zeros(rows.num_rows, dtype=np.int64)
         for name in _SERIES:
             code, found = _encoded(rows[name])
@@ -368,8 +371,10 @@ class History:
 
     def segments(self, batch: str) -> list[str]:
         """The segments that were measured on a batch, sorted."""
-        keys = [key for key in self._series if key.segment and self.measured(key, batch)]
-        return sorted({key.segment for key in keys if key.segment})
+        if batch not in self._segments:
+            keys = [key for key in self._series if key.segment and self.measured(key, batch)]
+            self._segments[batch] = sorted({key.segment for key in keys if key.segment})
+        return self._segments[batch]
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[Any]]:

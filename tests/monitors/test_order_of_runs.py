@@ -78,7 +78,13 @@ def runs(tmp_path: Path, spark: SparkSession) -> Runs:
 def stored(project: Project, table: str) -> list[str]:
     """What a table holds but for the single runs."""
     return sorted(
-        str({k: v for k, v in row.items() if k not in OF_THE_RUN | {"checked_at", "versions"}})
+        str(
+            {
+                k: v
+                for k, v in row.items()
+                if k not in OF_THE_RUN | {"checked_at", "first_checked_at", "versions"}
+            }
+        )
         for row in project.rows(table)
         # What a run's columns are compared with is that of the run before.
         if row.get("detector") != "schema"

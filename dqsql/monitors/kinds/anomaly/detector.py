@@ -179,7 +179,10 @@ class AnomalyDetector:
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch, for whole batches and where asked for each segment."""
-        asked = [self._asked_of(m, batch, s) for m in self.monitors for s in self._on(m, batch)]
+        asked: list[_Question | Result] = []
+        for monitor in self.monitors:
+            on = self.decided_on(self.calls[monitor.id], batch)
+            asked += [self._asked_of(monitor, batch, segment, len(on)) for segment in on]
         alike: dict[tuple[Strategy, AnomalySettings], list[int]] = defaultdict(list)
         for place, one in enumerate(asked):
             if isinstance(one, _Question):
@@ -192,15 +195,14 @@ class AnomalyDetector:
                 found[place] = self._verdict(one, batch, decision)
         return [found[i] for i in range(len(asked))]
 
-    def _on(self, monitor: Monitor, batch: str) -> list[str | None]:
-        return self.decided_on(self.calls[monitor.id], batch)
-
     def decided_on(self, call: AnomalyCall, batch: str) -> list[str | None]:
         """What is decided on: None for the whole batch, and where asked for its segments."""
         return [None, *(self.context.history.segments(batch) if call.segments else ())]
 
-    def _asked_of(self, monitor: Monitor, batch: str, segment: str | None) -> _Question | Result:
-        """What is to be decided; the verdict, where nothing can be."""
+    def _asked_of(
+        self, monitor: Monitor, batch: str, segment: str | None, decisions: int
+    ) -> _Question | Result:
+        """What is to be decided, one of so many; the verdict, where nothing can be."""
         call = self.calls[monitor.id]
         metric = self.context.metric(monitor, "metric")
         broken = self.excluded.error(call.exclude_where) or self.context.first_error(monitor)
@@ -210,7 +212,7 @@ class AnomalyDetector:
             return result_of(monitor, batch, Status.ERROR, text, segment)
         key = key_of(metric, segment)
         past, left_out = self.past(call, key, batch)
-        chosen = call.strategy_of(len(self.decided_on(call, batch)))
+        chosen = call.strategy_of(decisions)
         given = self.input(call, key, batch, past, left_out)
         return _Question(monitor, call, chosen, metric, key, past, left_out, given)
 

@@ -105,9 +105,8 @@ class AnomalyReplay:
         factors = self._factors(monitor)
         alike: dict[Strategy, list[tuple[str, AnomalyInput]]] = defaultdict(list)
         for batch, given in asked:
-            alike[moved.strategy_of(len(self.detector.decided_on(call, batch)))].append(
-                (batch, given)
-            )
+            decisions_on = len(self.detector.decided_on(call, batch))
+            alike[moved.strategy_of(decisions_on)].append((batch, given))
         for by, some in alike.items():
             decisions = evaluate_many(by, [given for _, given in some], call.settings)
             for (batch, given), decision in zip(some, decisions, strict=True):
