@@ -16,7 +16,7 @@ from the mean: the largest of a steady share is at its mean, or near it by chanc
 
 No promise without a model is possible here: of a column that was never null in K batches nobody can
 say that the next has a null with a probability below 1/(K + 2). The prior is what is added, and
-that a fiftieth of its rows is news (see `_NEVER`).
+that one of two hundred rows is news (see `_NEVER`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _STEADINESS = -0.75
 _TAIL = 0.45
 # Of what was never counted in so many batches, a larger share is no chance, however low the rate:
 # what the posterior cannot rule out then is a fault.
-_NEVER, _NEVER_FROM = 0.02, 14
+_NEVER, _NEVER_FROM = 0.005, 14
 _DEVIATIONS = np.linspace(-4.0, 4.0, 11)
 # Where the share is looked for that a batch exceeds rarely, and how exactly, in logits.
 _LOGITS, _LOGIT_STEP = (-15.0, 12.0), 0.002

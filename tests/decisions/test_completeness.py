@@ -203,6 +203,10 @@ def test_empty_histories_and_rates_make_no_nonsense() -> None:
     assert never is not None
     assert 0.0 < never.mean < 0.001
     assert share_limit(never, ROWS, 0.001) < 0.05
+    # At the rates of large projects, too, a hundredth of the rows of a fortnight's column is news.
+    fortnight = learn(np.zeros(14), np.full(14, 1_000), 1e-5)
+    assert fortnight is not None
+    assert 0.001 < share_limit(fortnight, 1_000, 1e-5) < 0.01
     always = learn(np.full(30, 5), np.full(30, 5), 0.01)
     assert always is None
 
