@@ -43,6 +43,8 @@ def test_a_batch_that_is_not_full_yet_is_judged_when_it_is(new_project: NewProje
     batch = f"{now:%Y-%m-%d %H}:00:00"
     status = {(r.batch, r.check_name.split("(")[0]): r for r in second.results}
     assert status[newest, "anomaly"].status is Status.PASS
+    (model,) = second.models
+    assert any(f"{batch} is likely to get more rows" in note for note in model.notes)
     for monitor in ("anomaly", "avh"):
         assert status[batch, monitor].status is Status.SKIPPED
         assert "judged from" in status[batch, monitor].message
