@@ -75,6 +75,8 @@ def compare(before: _Columns, now: _Columns) -> SchemaChanges:
             inner = compare(_within(name, fields[0]), _within(name, fields[1]))
             added, dropped = [*added, *inner.added], [*dropped, *inner.dropped]
             retyped, reordered = [*retyped, *inner.retyped], reordered or inner.reordered
+            if inner == SchemaChanges() and was.lower() != kind.lower():
+                retyped.append(f"{name} ({was} -> {kind})")
         elif was != kind:
             retyped.append(f"{name} ({was} -> {kind})")
     return SchemaChanges(tuple(added), tuple(dropped), tuple(retyped), reordered)
@@ -151,7 +153,8 @@ def change_of_type(before: str, now: str) -> str | None:
     if is_logical(now):
         return None if is_of_logical(now, before) else RETYPED
     if _holds(now, before):
-        return WIDENED
+        # Structs with the same fields in another order.
+        return None if _holds(before, now) else WIDENED
     return NARROWED if _holds(before, now) else RETYPED
 
 

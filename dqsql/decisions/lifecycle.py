@@ -289,9 +289,11 @@ def _extend(row: Row, batch: str, bad: Sequence[Result], now: dt.datetime) -> No
     if worst is Status.FAIL and row["status"] == Status.WARN.value:
         # Who was told of a warning is owed the failure, even if it is resolved at once.
         _tell_again(row, now)
+    told = [_told(r) for r in bad]
     row.update(_extent(batches), status=worst.value, last_seen_at=now)
+    row.update(_segments(told, row.get("segments")))
     if batch == batches[-1]:
-        row.update(_message([_told(r) for r in bad]))
+        row.update(_message(told))
 
 
 def _tell_again(row: Row, now: dt.datetime) -> None:
@@ -315,25 +317,28 @@ def _telling(row: Row, verdicts: Iterable[Row]) -> Row:
     bad = [v for v in verdicts if v["status"] in FINDING_STATUSES]
     if not bad:
         return {}
-    told = [Status(v["status"]) for v in bad]
+    told, known = [Status(v["status"]) for v in bad], ()
     if not {v["batch"] for v in bad}.issuperset(row["batches"]):
         told.append(Status(row["status"]))
+        known = tuple(row.get("segments") or ())
     worst = worst_status(told)
     newest = [v for v in bad if v["batch"] == row["last_batch"]]
-    return {"status": worst.value, **(_message(newest) if newest else {})}
+    message = _message(newest) if newest else {}
+    return {"status": worst.value, **message, **_segments(bad, known)}
 
 
 def _message(bad: Sequence[Row]) -> Row:
-    """Message and severity of the worst of some verdicts on one batch, and segments of all."""
+    """Message and severity of the worst of some verdicts on one batch."""
     worst = worst_status(Status(v["status"]) for v in bad)
     telling = [v for v in bad if v["status"] == worst]
     first = next((v for v in telling if v["segment"] is None), telling[0])
-    where = in_segments(v["segment"] for v in telling)
-    return {
-        "message": f"{first['message']}{where}",
-        "severity": first["severity"],
-        "segments": sorted({v["segment"] for v in bad if v["segment"] is not None}),
-    }
+    where = in_segments(first["segment"], (v["segment"] for v in telling))
+    return {"message": f"{first['message']}{where}", "severity": first["severity"]}
+
+
+def _segments(bad: Iterable[Row], known: Iterable[str] | None) -> Row:
+    """The segments of some verdicts beside those that are known."""
+    return {"segments": sorted({v["segment"] for v in bad if v["segment"]}.union(known or ()))}
 
 
 def _without(row: Row, batch: str, now: dt.datetime) -> None:

@@ -176,7 +176,8 @@ class BatchChoice:
     one that has rows, or was not asked for all of them. `aged` says that nothing is new: the newest
     batch is checked again because of its age alone. `unbatched` rows belong to no batch, where all
     were looked at. `unfinished` batches were being checked when a run was killed, and have no rows
-    any more. `lost` are those that were checked and have none now.
+    any more. `lost` are those that were checked and have none now. `unjudged` are checked ones that
+    some monitors wait to judge.
     """
 
     batches: tuple[str, ...]
@@ -190,6 +191,7 @@ class BatchChoice:
     unbatched: int = 0
     unfinished: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
 
     def parted(self, rest: Collection[str]) -> tuple[BatchChoice, BatchChoice]:
         """The choice in two parts: without the batches `rest`, and these."""
@@ -255,7 +257,9 @@ def choose_batches(
     owed = sorted(lacking, key=batch_order)
     newest_one = max(present, key=batch_order, default=None)
     owing = tuple(reversed(owed))
-    return replace(choice, batches=chosen, notes=notes, newest=newest_one, owed=owing)
+    unjudged = tuple(b for b in present if b in done and ledger[b].judged_from is not None)
+    choice = replace(choice, batches=chosen, notes=notes, newest=newest_one, owed=owing)
+    return replace(choice, unjudged=unjudged)
 
 
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:

@@ -2,13 +2,15 @@
 
 A batch of today has some of its rows in the morning, where rows are added as they happen, and all
 of them where a file is delivered once a day. Which of the two a model is, its earlier batches
-tell: those that were first checked while they were open, and how many rows they had later.
+tell, by what is kept of each (`growth`): when it last had a tenth more rows than at a check before,
+and when that was.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median_low
 
@@ -17,12 +19,13 @@ from dqsql.model.results import BatchRecord
 
 # By so much later than in UTC a day ends elsewhere.
 _ZONES = dt.timedelta(hours=12)
-# So many batches say how long they are, and so many whether they were full when first checked.
-_NEWEST, _FIRSTS = 15, 7
-# A batch that had so many times the rows later was not full.
-_GREW = 1.1
-# By this share of a batch's length the runs of two days may differ.
-_JITTER = 8
+# So many batches say how long they are, and so many whether one is full.
+_NEWEST, _VOTES = 15, 7
+# A batch that has eleven tenths of the rows now was not full.
+_GREW, _FULL = 11, 10
+# By this part of the time between two checks, or of a batch's length, the runs of two days differ,
+# and by so much at most.
+_JITTER, _MOST_JITTER = 8, dt.timedelta(hours=1)
 _LAST = dt.datetime.max.replace(tzinfo=dt.UTC)
 
 
@@ -32,23 +35,49 @@ def was_open(record: BatchRecord, length: dt.timedelta) -> bool:
     Its end is that by its name, or after the usual `length`: a month may be named by its first day.
     """
     age = _age(record, record.checked_at)
-    return age is not None and age < _length(record.start, record.end, length) + _ZONES
+    return age is not None and age < _longest(record, length) + _ZONES
 
 
-def is_open(batch: str, batch_by: str | None, length: dt.timedelta, now: dt.datetime) -> bool:
-    """Whether it is `now` in a batch, in UTC, whose end is that by its name, or after `length`."""
-    start, end = batch_times(batch, batch_by)
-    return (
-        start is not None
-        and start <= in_zone(now)
-        and in_zone(now) - start < _length(start, end, length)
-    )
+def is_open(batch: str, batch_by: str | None, now: dt.datetime) -> bool:
+    """Whether it is `now` in a batch, in UTC; not where its name does not say when it ends."""
+    start, end = (None, None) if batch_by is None else batch_times(batch, batch_by)
+    return start is not None and end is not None and start <= in_zone(now) < end
 
 
 def usual_length(ledger: Iterable[BatchRecord]) -> dt.timedelta:
     """How long after the one before it a batch begins, as most of the newest do; 0 of one alone."""
     starts = sorted({in_zone(r.start) for r in ledger if r.start is not None})[-_NEWEST:]
     return median_low([b - a for a, b in pairwise(starts)] or [dt.timedelta()])
+
+
+def growth(
+    before: BatchRecord | None, rows: int, now: dt.datetime
+) -> tuple[dt.datetime, int, dt.datetime | None]:
+    """When a batch was first found to have about as many rows as now, how many, and when it lacked.
+
+    Args:
+        before: its record of the check before; None where there is none of what the model is now.
+        rows: what it has now.
+        now: when this check began.
+
+    Returns:
+        `grown_at`, `grown_rows` and `lacked_at` of its record: the last of them is the check at
+        which it had less than ten elevenths of them; None where it has not grown since the first.
+    """
+    if before is None or before.grown_at is None or before.grown_rows is None:
+        return now, rows, None
+    if _FULL * rows >= _GREW * max(before.grown_rows, 1):
+        return now, rows, before.grown_at
+    return before.grown_at, before.grown_rows, before.lacked_at
+
+
+@dataclass(frozen=True)
+class _Vote:
+    """What an earlier batch says: at which age such a batch is full, and whether it had grown."""
+
+    start: dt.datetime
+    full: dt.timedelta
+    grew: bool
 
 
 def full_later(
@@ -60,10 +89,10 @@ def full_later(
 ) -> dict[str, dt.datetime]:
     """The batches that are likely to lack rows now, and from when on they should have them all.
 
-    Of the newest batches before one, those count that had a tenth more rows later than when they
-    were first checked, unless they were younger than this one and this one is over; and those that
-    had not, unless they were older than this one. If the former are more, it is likely to lack rows
-    until it is over, and as long as it is not older than they were.
+    The newest batches before one vote. One that has grown was full, as far as is known, at the
+    check that found it so; one that has not, when it was first checked. A batch lacks rows if more
+    than half were full later than at its age; of those that have not grown, only those count that
+    were full by then.
 
     Args:
         batches: those under test.
@@ -72,45 +101,45 @@ def full_later(
         batch_by: of the model.
         now: when the run began.
     """
-    usual = usual_length(ledger.values())
-    firsts = list(_firsts(ledger, usual, rows, now))
+    usual, moment = usual_length(ledger.values()), in_zone(now)
+    votes = list(_votes(ledger, usual, rows, moment))
+    latest = max((v.full for v in votes if v.grew), default=None)
     found = {}
-    for batch in batches if firsts else ():
+    for batch in batches if latest is not None else ():
         start, end = batch_times(batch, batch_by)
-        if start is None:
+        if start is None or latest is None or moment - start >= latest:
             continue
-        age, length = in_zone(now) - start, _length(start, end, usual)
-        about = length / _JITTER
-        before = [
-            (first, grew)
-            for at, first, grew in firsts
-            if at < start and (age < max(length, first + about) if grew else first < age + about)
-        ][-_FIRSTS:]
-        ages = [first for first, grew in before if grew]
-        needed = max(length, max(ages, default=length) + about)
-        if 2 * len(ages) > len(before) and needed <= _LAST - start:
-            found[batch] = start + needed
+        age, about = moment - start, (usual if end is None else end - start) / _JITTER
+        of_age = [v for v in votes if v.start < start and (v.grew or v.full <= age + about)]
+        newest = of_age[-_VOTES:]
+        lacking = [v.full for v in newest if v.grew and age < v.full]
+        if 2 * len(lacking) > len(newest) and median_low(lacking) <= _LAST - start:
+            found[batch] = start + median_low(lacking)
     return found
 
 
-def _firsts(
+def _votes(
     ledger: Mapping[str, BatchRecord],
     usual: dt.timedelta,
     rows: Mapping[str, int],
     now: dt.datetime,
-) -> Iterator[tuple[dt.datetime, dt.timedelta, bool]]:
-    """Of batches that were first checked while they were open: start, age then, whether they grew.
+) -> Iterator[_Vote]:
+    """The votes of batches that were checked while they were open, oldest first.
 
-    Oldest first. One that is still open and has not grown says nothing.
+    One that is still open and has not grown says nothing.
     """
     for record in sorted(ledger.values(), key=lambda r: batch_order(r.batch)):
-        age = _age(record, record.first_checked_at)
-        if record.start is None or record.first_rows is None or age is None:
+        if record.start is None or record.grown_at is None:
             continue
-        start, length = in_zone(record.start), _length(record.start, record.end, usual)
-        grew = rows.get(record.batch, record.rows) >= _GREW * max(record.first_rows, 1)
-        if age < length + _ZONES and (grew or in_zone(now) - start >= length):
-            yield start, age, grew
+        start, longest = in_zone(record.start), _longest(record, usual)
+        grown, _, lacked = growth(record, rows.get(record.batch, record.rows), now)
+        full = in_zone(grown) - start
+        if lacked is None:
+            if now - start >= longest:
+                yield _Vote(start, full, grew=False)
+        elif in_zone(lacked) - start < longest + _ZONES:
+            jitter = min((grown - lacked) / _JITTER, _MOST_JITTER)
+            yield _Vote(start, full - jitter, grew=True)
 
 
 def _age(record: BatchRecord, at: dt.datetime | None) -> dt.timedelta | None:
@@ -119,10 +148,8 @@ def _age(record: BatchRecord, at: dt.datetime | None) -> dt.timedelta | None:
     return in_zone(at) - in_zone(record.start)
 
 
-def _length(
-    start: dt.datetime | None, end: dt.datetime | None, usual: dt.timedelta
-) -> dt.timedelta:
+def _longest(record: BatchRecord, usual: dt.timedelta) -> dt.timedelta:
     """How long a batch is: by its name, or as the `usual` one is if that is longer."""
-    if start is None or end is None:
+    if record.start is None or record.end is None:
         return usual
-    return max(usual, in_zone(end) - in_zone(start))
+    return max(usual, in_zone(record.end) - in_zone(record.start))

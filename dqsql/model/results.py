@@ -262,9 +262,10 @@ class BatchRecord:
 
     `start` and `end` are the first moment of the batch and of the next one, where it is a time.
     `quarantined` is how many of its rows are quarantined; None where rows were not split.
-    `uncomputed` is how many verdicts on it are errors. `first_checked_at` is when the batch was
-    first checked as what the model means now, and `first_rows` how many rows it had then.
-    `judged_from` is when monitors judge it that wait until it is full; None if they have.
+    `uncomputed` is how many verdicts on it are errors. `grown_at` is when the batch was first found
+    with about `grown_rows` rows, as what the model means now, and `lacked_at` a check at which it
+    had a tenth less; None if it has not grown. `judged_from` is when monitors judge it that wait
+    until it is full; None if they have.
     """
 
     model: str
@@ -280,8 +281,9 @@ class BatchRecord:
     end: datetime | None = None
     quarantined: int | None = None
     uncomputed: int = 0
-    first_checked_at: datetime | None = None
-    first_rows: int | None = None
+    grown_at: datetime | None = None
+    grown_rows: int | None = None
+    lacked_at: datetime | None = None
     judged_from: datetime | None = None
 
     @property

@@ -124,10 +124,11 @@ BATCHES = Table(
         time("batch_end", "When the next batch would begin; null if the length is not known."),
         whole("quarantined", "Rows that were quarantined; null: rows were not split."),
         whole("uncomputed", "Verdicts of status `error`; later runs try these checks again."),
+        time("grown_at", "Start of the run that first found about as many rows as it has now."),
+        whole("grown_rows", "Rows of the batch then."),
         time(
-            "first_checked_at", "Start of the run that first checked it, with this `fingerprint`."
+            "lacked_at", "Start of a run that found at least a tenth less; null: it has not grown."
         ),
-        whole("first_rows", "Rows of the batch then."),
         time(
             "judged_from",
             "When monitors judge it that wait until it has all of its rows; null: they do not.",
@@ -350,7 +351,9 @@ FINDINGS = Table(
         text("status", "The worst verdict: `error`, `fail`, `warn` or `no_data`."),
         text("state", "`open`, `acknowledged`, `muted` or `resolved`."),
         text("message", "What is wrong in the newest of its batches."),
-        texts("segments", "The segments that have it in that batch; empty: the batch as a whole."),
+        texts(
+            "segments", "The segments that have it in one of its batches; empty: only whole ones."
+        ),
         text("first_batch", "The oldest batch that it is about."),
         text("last_batch", "The newest batch that it is about."),
         texts("batches", "All batches that it is about, oldest first."),

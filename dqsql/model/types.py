@@ -11,6 +11,8 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 WHOLE_NUMBERS = frozenset(_WHOLE_DIGITS)
 FLOATS = frozenset({"float", "double"})
 TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+# How the type of a field begins.
+_TYPE = re.compile(r"(struct|array|map)<|[a-z_]+( [a-z ]+)?(\(|$)|string collate ")
 _SPATIAL = ("geometry", "geography")
 
 
@@ -30,6 +32,8 @@ def digits_of(spark_type: str) -> tuple[int, int] | None:
 def fields_of(spark_type: str) -> dict[str, str] | None:
     """The fields of a struct, or of the structs in an array, with their types; None of others.
 
+    None also where the names of fields, which Spark does not quote, leave it open what they are.
+
     >>> fields_of("array<struct<sku:string,price:decimal(10,2),at:struct<x:int,y:int>>>")
     {'sku': 'string', 'price': 'decimal(10,2)', 'at': 'struct<x:int,y:int>'}
     >>> fields_of("map<string,int>")
@@ -44,10 +48,13 @@ def fields_of(spark_type: str) -> dict[str, str] | None:
     for place, sign in enumerate(inner):
         depth += (sign in "<(") - (sign in ">)")
         if (sign == "," and depth == 0) or depth < 0:
-            name, colon, kind = inner[begin:place].partition(":")
-            found |= {name: kind} if colon else {}
-            begin = place + 1
-    return found
+            name, _, kind = inner[begin:place].partition(":")
+            if not _TYPE.match(kind) or name.lower() in map(str.lower, found):
+                return {} if inner == ">" else None
+            found[name], begin = kind, place + 1
+            if depth < 0:
+                break
+    return found if begin == len(inner) else None
 
 
 def both_fields(one: str, other: str) -> tuple[dict[str, str], dict[str, str]] | None:

@@ -60,17 +60,20 @@ def first_of(texts: Sequence[str], most: int, separator: str = ", ") -> str:
     return f"{shown} and {len(texts) - most:,} more" if len(texts) > most else shown
 
 
-def in_segments(segments: Iterable[str | None]) -> str:
-    """Which segments something is in, behind its text; empty for none of them.
+def in_segments(told: str | None, segments: Iterable[str | None]) -> str:
+    """Which segments a text is about, behind it: it is `told` of one of them, or of all rows.
 
-    >>> in_segments(["shop=b", None, "shop=a"]), in_segments(f"k={i}" for i in range(5))
-    (' (in shop=a, shop=b)', ' (in k=0, k=1, k=2 and 2 more segments)')
+    >>> in_segments(None, [None, "shop=b", "shop=a"]), in_segments("k=3", ["k=3"])
+    (' (also in shop=a, shop=b)', ' (in k=3)')
+    >>> in_segments("k=3", (f"k={i}" for i in range(6)))
+    ' (in k=3; also in k=0, k=1, k=2 and 2 more segments)'
     """
-    named = sorted({s for s in segments if s is not None})
-    more = plural(len(named) - _NAMED_SEGMENTS, "more segment")
-    shown = ", ".join(named[:_NAMED_SEGMENTS])
-    shown += f" and {more}" if len(named) > _NAMED_SEGMENTS else ""
-    return f" (in {shown})" if named else ""
+    others = sorted({s for s in segments if s is not None and s != told})
+    more = plural(len(others) - _NAMED_SEGMENTS, "more segment")
+    shown = ", ".join(others[:_NAMED_SEGMENTS])
+    shown += f" and {more}" if len(others) > _NAMED_SEGMENTS else ""
+    parts = ([] if told is None else [f"in {told}"]) + ([f"also in {shown}"] if others else [])
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def number_text(value: float, apart: float | None = None) -> str:

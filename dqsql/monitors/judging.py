@@ -65,7 +65,7 @@ class MonitorRun:
     batches that a person accepted or rejected; `before` is what monitors learned from before the
     scan. `replayed` is how many of the newest stored batches will be decided on again. A run that
     `holds` rows back does not learn from batches of which checks could not be computed; none learns
-    from `empty` ones, without rows.
+    from `empty` ones, without rows. `comes_again` says that the run looks for what is new.
     """
 
     place: Workplace
@@ -80,6 +80,7 @@ class MonitorRun:
     store_failures: bool = False
     holds: bool = False
     empty: frozenset[str] = frozenset()
+    comes_again: bool = False
 
     def judge(
         self,
@@ -114,7 +115,8 @@ class MonitorRun:
         for _, detector in detectors:
             detector.prepare(sound)
         plan = self.place.plan
-        open_ones = Waiting.of(plan, self.place.ledger, ordered, rows, self.now)
+        known = self.place.ledger
+        open_ones = Waiting.of(plan, known, ordered, rows, self.now, comes_again=self.comes_again)
         for index, batch in enumerate(ordered):
             if index and learn_before_scan(self.place, replace(before, batches=(batch,))):
                 return Judged(rest=tuple(ordered[index:]))
@@ -131,8 +133,8 @@ class MonitorRun:
                 before.add(batch, accepted=True)
             elif any(r.status is Status.FAIL for r in verdicts):
                 before.add(batch, accepted=False)
-        known = [m.id for m in plan.monitors]
-        programs = context.programs.rows(plan.model.name, known, self.run_id, self.now)
+        ids = [m.id for m in plan.monitors]
+        programs = context.programs.rows(plan.model.name, ids, self.run_id, self.now)
         return Judged(
             tuple(found),
             (*first.values, *context.derived),

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dqsql.engine.open_batches import full_later, is_open, usual_length
+from dqsql.engine.open_batches import full_later, is_open
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, Result, Status
 from dqsql.monitors.context import Detector, result_of
@@ -31,12 +31,17 @@ class Waiting:
         batches: Sequence[str],
         rows: Mapping[str, int],
         now: dt.datetime,
+        *,
+        comes_again: bool,
     ) -> Waiting:
-        """Those of some batches, with so many rows, of a run that began `now`."""
-        batch_by, usual = plan.model.config.batch_by, usual_length(ledger.values())
+        """Those of some batches, with so many rows, of a run that began `now`.
+
+        None waits unless runs look for what is new: one that names it may be the last to do so.
+        """
+        batch_by = plan.model.config.batch_by
         return cls(
-            full_later(batches, ledger, rows, batch_by, now),
-            frozenset(b for b in batches if is_open(b, batch_by, usual, now)),
+            full_later(batches, ledger, rows, batch_by, now) if comes_again else {},
+            frozenset(b for b in batches if is_open(b, batch_by, now)),
         )
 
     def asked(

@@ -155,7 +155,7 @@ def describe(group: FindingGroup, batches: int) -> str:
     seen = beside_label(worst)
     alike = [r for r in group.findings if r.batch == worst.batch]
     if len(group.findings) > 1 and len(alike) == len(group.findings) and worst.segment is None:
-        where = printable(in_segments(r.segment for r in alike))
+        where = printable(in_segments(None, (r.segment for r in alike)))
         return f"{label}: {f'{place(worst)}: ' if batches > 1 else ''}{seen}{where}"
     if len(group.findings) == 1:
         if batches > 1 and (where := place(worst)):
@@ -218,7 +218,7 @@ def describe_batch(found: BatchFinding) -> str:
     ).result
     others = [r for r in found.roots if r is not first]
     alike = (f.result for f in found.findings if f.result.check_id == first.check_id)
-    text = headline(first) + printable(in_segments(r.segment for r in alike))
+    text = headline(first) + printable(in_segments(first.segment, (r.segment for r in alike)))
     labels = dict.fromkeys(check_label(r.check_name, r.column) for r in others)
     # The same check on other segments is no news.
     labels.pop(check_label(first.check_name, first.column), None)

@@ -169,7 +169,8 @@ def waiting_lines(facts: ModelFacts) -> Iterator[Record]:
 
 def _failed(found: Sequence[Result]) -> str:
     """What a check found in a batch as a whole, else in the first of its segments."""
-    return headline(found[0]) + printable(in_segments(r.segment for r in found))
+    first = found[0]
+    return headline(first) + printable(in_segments(first.segment, (r.segment for r in found)))
 
 
 def open_findings(page: Page) -> int:

@@ -406,6 +406,7 @@ class ModelRun:
             store_failures=self.limits.store_failures,
             holds=self._holds,
             empty=tested.asked_in_vain,
+            comes_again=tested.choice.newest is not None,
         )
         return run.judge(tested.batches, measured.values, measured.rows, results)
 
@@ -423,9 +424,8 @@ class ModelRun:
         """Store what batches leave at once: the next ones of this run look at it."""
         self.journal.write_now(work)
         self.findings = work.findings or self.findings
-        rows = stored_of_model(self.store, BATCHES, work.model)
-        stored = {row["batch"]: batch_record(row) for row in rows}
-        self.ledger.update({b: r for b, r in stored.items() if r.status is not BatchStatus.RETIRED})
+        found = map(batch_record, stored_of_model(self.store, BATCHES, work.model))
+        self.ledger.update({r.batch: r for r in found if r.status is not BatchStatus.RETIRED})
 
     def _work(
         self,

@@ -184,7 +184,7 @@ def _with_roots(
     for notice in notices:
         cause = notice.cause if (notice.model, notice.last_batch, notice.cause) in told else ""
         about = notice.model, notice.last_batch
-        read = odd_upstream(*about, models, upstream) if about in models else ""
+        read = odd_upstream(*about, models, upstream) if notice.event == "opened" else ""
         found.append(replace(notice, cause=cause, upstream=read))
     return tuple(found)
 

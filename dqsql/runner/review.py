@@ -198,11 +198,18 @@ class _Review:
 
     def _note(self, ledger: Mapping[str, Row], chosen: Sequence[str]) -> str:
         """What to do about the totals of later batches that had these batches, or had them not."""
-        before = {b: batch_record({**r}) for b, r in ledger.items() if r["fingerprint"]}
+        records = {b: batch_record({**r}) for b, r in ledger.items() if r["fingerprint"]}
+        before = {b: r for b, r in records.items() if r.status is not BatchStatus.RETIRED}
         meanings = {b: Meaning.read(r.fingerprint) for b, r in before.items()}
         totals = {b: r for b, r in before.items() if (known := meanings[b]) and known.rows}
         counts = self.verdict == "accept"
-        changed = [b for b in chosen if b in totals and totals[b].counts is not counts]
+        changed = [
+            b
+            for b in chosen
+            if b in totals
+            and totals[b].status is not BatchStatus.INCOMPLETE
+            and totals[b].counts is not counts
+        ]
         sound = changed if counts else ()
         return "".join(outdated_note(totals, sound, changed, what="review"))
 

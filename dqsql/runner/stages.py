@@ -20,6 +20,7 @@ from dqsql.engine.batches import BatchChoice
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.feasible import Feasible
 from dqsql.engine.measurement import Measurement
+from dqsql.engine.open_batches import growth
 from dqsql.engine.totals import CumulativeRun
 from dqsql.errors import EngineError, Span
 from dqsql.model.batches import batch_order, batch_times
@@ -36,6 +37,7 @@ from dqsql.monitors.registry import is_due
 from dqsql.monitors.uncomputed import errors_by_batch
 
 _REFUSED = (BatchStatus.FLAGGED, BatchStatus.REJECTED)
+_SOON = dt.timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,7 @@ def _with_full(
     choice: BatchChoice, ledger: Mapping[str, BatchRecord], now: dt.datetime
 ) -> BatchChoice:
     """The choice with batches that monitors wait to judge, as far as they need not wait longer."""
-    full = [b for b in choice.sizes if b not in choice.batches and _is_full(ledger.get(b), now)]
+    full = [b for b in choice.unjudged if b not in choice.batches and _is_full(ledger[b], now)]
     if not full:
         return choice
     owed = tuple(b for b in choice.owed if b not in full)
@@ -218,8 +220,9 @@ def waits(ledger: Iterable[BatchRecord], now: dt.datetime) -> bool:
     return any(_is_full(record, now) for record in ledger)
 
 
-def _is_full(record: BatchRecord | None, now: dt.datetime) -> bool:
-    return record is not None and record.judged_from is not None and record.judged_from <= now
+def _is_full(record: BatchRecord, now: dt.datetime) -> bool:
+    # One that no run could judge since has no rows any more.
+    return record.judged_from is not None and record.judged_from <= now < record.judged_from + _SOON
 
 
 def checks_of_unbatched(plan: Plan, types: Mapping[str, str]) -> Sequence[Check]:
@@ -257,7 +260,7 @@ def batch_records(
     sizes = {table: Counter(row["batch"] for row in mine) for table, mine in rows.items()}
     measured, errors = found.measured, errors_by_batch(results)
     # Of what another meaning of the model selects, numbers of rows say nothing.
-    first = {b: r for b, r in tested.before.items() if r.fingerprint == fingerprint}
+    known = {b: r for b, r in tested.before.items() if r.fingerprint == fingerprint}
     return {
         batch: BatchRecord(
             model.name,
@@ -271,12 +274,16 @@ def batch_records(
             StoredRows(sizes[METRICS][batch], sizes[RESULTS][batch], measured.states.get(batch, 0)),
             *batch_times(batch, model.config.batch_by),
             uncomputed=errors[batch],
-            first_checked_at=first[batch].first_checked_at if batch in first else now,
-            first_rows=first[batch].first_rows if batch in first else measured.rows.get(batch, 0),
+            **_growth(known.get(batch), measured.rows.get(batch, 0), now),
             judged_from=found.judged.later.get(batch),
         )
         for batch, status in statuses.items()
     }
+
+
+def _growth(before: BatchRecord | None, rows: int, now: dt.datetime) -> dict[str, Any]:
+    names = ("grown_at", "grown_rows", "lacked_at")
+    return dict(zip(names, growth(before, rows, now), strict=True))
 
 
 def constraints(

@@ -51,7 +51,18 @@ from dqsql.model.results import Status
         ("<array>", "array<int>", None),
         ("struct<a:int>", "struct<a:bigint,b:string>", "widened"),
         ("struct<a:int,b:string>", "struct<a:int>", "narrowed"),
-        ("array<struct<a:struct<x:int,y:int>>>", "array<struct<a:struct<y:int,x:int>>>", "widened"),
+        ("array<struct<a:struct<x:int,y:int>>>", "array<struct<a:struct<y:int,x:int>>>", None),
+        ("struct<dc:title:string,dc:n:date>", "struct<dc:title:int,dc:n:date>", "retyped"),
+        ("struct<a>b:int>", "struct<a>b:string>", "retyped"),
+        ("struct<x):int,y:int>", "struct<x):string,y:int>", "retyped"),
+        ("struct<a:int,A:string>", "struct<a:int,A:int>", "retyped"),
+        ("struct<a,b:int>", "struct<a,b:bigint>", "retyped"),
+        ("struct<a:interval day to second>", "struct<a:interval year to month>", "retyped"),
+        (
+            "struct<a:string collate UNICODE_CI>",
+            "struct<a:string collate UNICODE_CI,b:int>",
+            "widened",
+        ),
         ("struct<a:int>", "array<struct<a:int>>", "retyped"),
         ("map<string,int>", "map<string,bigint>", "retyped"),
     ],
@@ -267,6 +278,17 @@ def test_of_changes_that_are_not_all_allowed_each_says_which_it_is() -> None:
         ("struct<a:int,b:int>", "struct<b:int,a:int>", "1 column, as before; in another order"),
         ("struct<a:int>", "string", "retyped t (struct<a:int> -> string)"),
         ("struct<>", "struct<a:int>", "added t.a (int)"),
+        ("struct<A:int>", "struct<a:int>", "1 column, as before"),
+        (
+            "struct<dc:x:string,dc:y:string>",
+            "struct<dc:x:string>",
+            "retyped t (struct<dc:x:string,dc:y:string> -> struct<dc:x:string>)",
+        ),
+        (
+            "struct<a(b:int>",
+            "struct<a(b:string>",
+            "retyped t (struct<a(b:int> -> struct<a(b:string>)",
+        ),
     ],
 )
 def test_fields_of_structs_are_like_columns(before: str, now: str, message: str) -> None:

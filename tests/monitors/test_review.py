@@ -177,8 +177,8 @@ def test_segments_of_a_check_share_a_line_of_the_list() -> None:
         # Two checks of one name, as of two scopes, are no segments of one.
         findings.append(WaitingFinding("in(0, 1)", "c", None, "constraint", "2 of 3", f"m.{name}"))
     assert list(lines_of(findings)) == [
-        "a: a of None (in k=x)",
-        "b: b of k=x (in k=x, k=y)",
+        "a: a of None (also in k=x)",
+        "b: b of k=x (in k=x; also in k=y)",
         "in(0, 1) on c: 2 of 3",
         "in(0, 1) on c: 2 of 3",
     ]

@@ -225,7 +225,9 @@ def test_the_same_check_is_named_once(make_result: Make) -> None:
     ]
     passed = make_result(check_id="m.rows", status=Status.PASS, segment="k=c")
     (batch,) = grouped([*found, passed])
-    assert describe_batch(batch) == ("row_count > 9: observed 3, expected at least 9 (in k=a, k=b)")
+    assert describe_batch(batch) == (
+        "row_count > 9: observed 3, expected at least 9 (in k=a; also in k=b)"
+    )
 
 
 def test_warnings_that_follow_are_one_line(

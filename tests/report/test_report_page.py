@@ -87,7 +87,7 @@ def test_batches_that_wait_for_a_review_are_told_with_what_failed(
     assert second["batches"] == ["3"]
     assert [text for _, text in second["failed"]] == [
         seen.format(97),
-        "not_null on x: x (in EWR, LGA)",
+        "not_null on x: x (in EWR; also in LGA)",
     ]
     overview = overview_record(page_of(made))
     assert overview["waiting"] == [first, second]

@@ -513,14 +513,14 @@ def test_a_finding_that_spreads_to_another_segment_is_told_again() -> None:
     stored = rows([], on(1, None, "shop=a"))
     (row,) = stored
     assert row["segments"] == ["shop=a"]
-    assert row["message"] == "2025-03-01 has nulls (in shop=a)"
+    assert row["message"] == "2025-03-01 has nulls (also in shop=a)"
     row.update(notified_at=NOW)
     # Nothing new in the same one, in fewer, or of the batch as a whole.
     for failing in (("shop=a",), (None, "shop=a"), (None,)):
         (same,) = rows(stored, on(2, *failing), LATER)
         assert not told(same) and same["batch_count"] == 2
     (other,) = rows(stored, on(2, "shop=b"), LATER)
-    assert told(other) and other["segments"] == ["shop=b"]
+    assert told(other) and other["segments"] == ["shop=a", "shop=b"]
     assert other["message"] == "2025-03-02 has nulls (in shop=b)"
     row.update(state="acknowledged", acknowledged_at=NOW, author="ann", reason="known")
     (again,) = rows(stored, on(2, "shop=a", "shop=b"), LATER)
@@ -528,6 +528,10 @@ def test_a_finding_that_spreads_to_another_segment_is_told_again() -> None:
     row.update(state="muted", muted_until=LATER + dt.timedelta(days=9))
     (muted,) = rows(stored, on(2, "shop=b"), LATER)
     assert not told(muted) and muted["state"] == "muted"
+    # One that it was about before is no news, whoever acknowledged it.
+    row.update(state="acknowledged", muted_until=None, segments=["shop=a", "shop=b"])
+    (known,) = rows(stored, on(2, "shop=b"), LATER)
+    assert not told(known) and known["author"] == "ann"
     # What an older version stored says nothing of segments.
     row.update(state="open", muted_until=None, segments=None)
     assert not told(rows(stored, on(2, "shop=b"), LATER)[0])

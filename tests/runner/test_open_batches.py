@@ -36,7 +36,7 @@ def test_a_batch_that_is_not_full_yet_is_judged_when_it_is(new_project: NewProje
     # Nothing says yet that it gets more; dq_batches remembers how many it had.
     assert first[newest].status in (Status.WARN, Status.FAIL)
     rows = {r["batch"]: r for r in project.rows("dq_batches")}
-    assert rows[newest]["first_rows"] == 5 and rows[newest]["judged_from"] is None
+    assert rows[newest]["grown_rows"] == 5 and rows[newest]["judged_from"] is None
 
     project.data(hours(now, 12, oldest=15))
     second = project.run()
@@ -50,6 +50,7 @@ def test_a_batch_that_is_not_full_yet_is_judged_when_it_is(new_project: NewProje
         assert "judged from" in status[batch, monitor].message
     assert status[batch, "not_null"].status is Status.PASS
     rows = {r["batch"]: r for r in project.rows("dq_batches")}
-    assert rows[newest]["first_rows"] == 5 and rows[newest]["rows"] == 40
-    assert rows[batch]["first_rows"] == 12 and rows[batch]["status"] == "accepted"
+    assert rows[newest]["grown_rows"] == rows[newest]["rows"] == 40
+    assert rows[newest]["lacked_at"] is not None
+    assert rows[batch]["grown_rows"] == 12 and rows[batch]["status"] == "accepted"
     assert rows[batch]["judged_from"] is not None

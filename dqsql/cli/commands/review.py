@@ -105,7 +105,7 @@ def lines_of(findings: Sequence[WaitingFinding]) -> Iterator[str]:
     for alike in islice(checks.values(), _SHOWN_CHECKS):
         first = min(alike, key=lambda f: f.segment or "")
         check = check_label(first.check, first.column)
-        yield f"{check}: {first.message}{in_segments(f.segment for f in alike)}"
+        yield f"{check}: {first.message}{in_segments(first.segment, (f.segment for f in alike))}"
 
     if len(checks) > _SHOWN_CHECKS:
         yield f"... and {len(checks) - _SHOWN_CHECKS} more: --output json has all"

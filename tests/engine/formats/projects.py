@@ -43,7 +43,7 @@ _VOLATILE = frozenset(
             "computed_at",
             "evaluated_at",
             "checked_at",
-            "first_checked_at",
+            "grown_at",
             "versions",
             "captured_at",
             "opened_at",

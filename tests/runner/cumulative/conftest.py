@@ -55,7 +55,7 @@ OF_THE_RUN = frozenset(
         "computed_at",
         "evaluated_at",
         "checked_at",
-        "first_checked_at",
+        "grown_at",
         "versions",
         "made_of",
         "message",
