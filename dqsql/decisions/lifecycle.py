@@ -112,7 +112,8 @@ def updated_findings(
         tested = by_check.get(row["check_id"], {})
         known = before[key]["batches"] if key in before else []
         # What was told of a batch that is checked again, or repaired, may not be so any more.
-        if key not in before or not set(known).issubset(row["batches"]) or tested.keys() & known:
+        again = tested.keys() & known or (tested and row.get("segments") is None)
+        if key not in before or not set(known).issubset(row["batches"]) or again:
             rest = [b for b in row["batches"] if b not in tested]
             found = [_told(r) for b in row["batches"] for r in tested.get(b, ())]
             row.update(_telling(row, (*found, *told_of(row["check_id"], rest))))
@@ -336,9 +337,14 @@ def _message(bad: Sequence[Row]) -> Row:
     return {"message": f"{first['message']}{where}", "severity": first["severity"]}
 
 
-def _segments(bad: Iterable[Row], known: Iterable[str] | None) -> Row:
-    """The segments of some verdicts beside those that are known."""
-    return {"segments": sorted({v["segment"] for v in bad if v["segment"]}.union(known or ()))}
+def _segments(bad: Sequence[Row], known: Iterable[str] | None) -> Row:
+    """The segments of the worst verdicts on each batch beside those that are known."""
+    by_batch: dict[str, list[Status]] = {}
+    for row in bad:
+        by_batch.setdefault(row["batch"], []).append(Status(row["status"]))
+    worst = {batch: worst_status(statuses).value for batch, statuses in by_batch.items()}
+    found = {v["segment"] for v in bad if v["segment"] and v["status"] == worst[v["batch"]]}
+    return {"segments": sorted(found.union(known or ()))}
 
 
 def _without(row: Row, batch: str, now: dt.datetime) -> None:

@@ -327,3 +327,32 @@ def onward_flags(first: str, later: Collection[str]) -> str:
         # Its name says nothing about time.
         return " ".join(batch_flags(sorted(later, key=batch_order)))
     return f"--event-time-start {shlex.quote(first)}"
+
+
+def outdated_note(
+    before: Mapping[str, BatchRecord],
+    sound: Collection[str],
+    batches: Sequence[str],
+    left_out: Collection[str] = (),
+    what: str = "run",
+) -> tuple[str, ...]:
+    """Say when stored cumulative values of later batches were measured without these batches.
+
+    `before` is the ledger before the run that checked `batches`, or before `what` changed which of
+    them count; `left_out` are not measured again, or are measured in this run.
+    """
+    changed = [b for b in batches if b in sound or (b in before and before[b].counts)]
+    if not changed:
+        return ()
+    first = min(changed, key=batch_order)
+    tested = {*batches, *left_out}
+    # Without rows, none is found by its time.
+    known = [b for b, record in before.items() if record.rows and b not in tested]
+    later = [b for b in known if batch_order(b) > batch_order(first)]
+    if not later:
+        return ()
+    those = plural(len(later), "later batch", "later batches")
+    return (
+        f"the cumulative metrics of {those} were measured before this {what}; measure them again"
+        f" with {onward_flags(first, later)}",
+    )

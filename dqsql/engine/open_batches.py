@@ -26,6 +26,7 @@ _GREW, _FULL = 11, 10
 # By this part of the time between two checks, or of a batch's length, the runs of two days differ,
 # and by so much at most.
 _JITTER, _MOST_JITTER = 8, dt.timedelta(hours=1)
+_SOON = dt.timedelta(days=7)
 _LAST = dt.datetime.max.replace(tzinfo=dt.UTC)
 
 
@@ -42,6 +43,17 @@ def is_open(batch: str, batch_by: str | None, now: dt.datetime) -> bool:
     """Whether it is `now` in a batch, in UTC; not where its name does not say when it ends."""
     start, end = (None, None) if batch_by is None else batch_times(batch, batch_by)
     return start is not None and end is not None and start <= in_zone(now) < end
+
+
+def judged_from(record: BatchRecord) -> dt.datetime:
+    """From when on monitors judge a batch that they wait for; never for one that they do not."""
+    return record.judged_from or _LAST
+
+
+def waits(ledger: Iterable[BatchRecord], now: dt.datetime) -> bool:
+    """Whether a batch should be full now that monitors have not judged since it was not."""
+    # One that no run could judge for long has no rows any more.
+    return any(now - _SOON < judged_from(record) <= now for record in ledger)
 
 
 def usual_length(ledger: Iterable[BatchRecord]) -> dt.timedelta:
@@ -62,7 +74,7 @@ def growth(
 
     Returns:
         `grown_at`, `grown_rows` and `lacked_at` of its record: the last of them is the check at
-        which it had less than ten elevenths of them; None where it has not grown since the first.
+        which it had ten elevenths of them at most; None where it has not grown since the first.
     """
     if before is None or before.grown_at is None or before.grown_rows is None:
         return now, rows, None
@@ -73,11 +85,20 @@ def growth(
 
 @dataclass(frozen=True)
 class _Vote:
-    """What an earlier batch says: at which age such a batch is full, and whether it had grown."""
+    """What an earlier batch says: at which age such a batch is full, and whether it had grown.
+
+    `length` is by its name, so that months of 30 and 31 days are alike; None where it is not known.
+    """
 
     start: dt.datetime
     full: dt.timedelta
+    length: dt.timedelta | None
     grew: bool
+
+    def full_of(self, length: dt.timedelta | None) -> dt.timedelta:
+        """At which age a batch of some length is full."""
+        known = self.length is not None and length is not None
+        return self.full + length - self.length if known else self.full  # type: ignore[operator]
 
 
 def full_later(
@@ -103,16 +124,17 @@ def full_later(
     """
     usual, moment = usual_length(ledger.values()), in_zone(now)
     votes = list(_votes(ledger, usual, rows, moment))
-    latest = max((v.full for v in votes if v.grew), default=None)
+    latest = max((2 * v.full for v in votes if v.grew), default=None)
     found = {}
     for batch in batches if latest is not None else ():
         start, end = batch_times(batch, batch_by)
-        if start is None or latest is None or moment - start >= latest:
+        if start is None or latest is None or moment - start >= max(latest, usual):
             continue
-        age, about = moment - start, (usual if end is None else end - start) / _JITTER
+        length = None if end is None else end - start
+        age, about = moment - start, (length or usual) / _JITTER
         of_age = [v for v in votes if v.start < start and (v.grew or v.full <= age + about)]
         newest = of_age[-_VOTES:]
-        lacking = [v.full for v in newest if v.grew and age < v.full]
+        lacking = [v.full_of(length) for v in newest if v.grew and age < v.full_of(length)]
         if 2 * len(lacking) > len(newest) and median_low(lacking) <= _LAST - start:
             found[batch] = start + median_low(lacking)
     return found
@@ -126,20 +148,27 @@ def _votes(
 ) -> Iterator[_Vote]:
     """The votes of batches that were checked while they were open, oldest first.
 
-    One that is still open and has not grown says nothing.
+    One that is still open and has not grown says nothing. Of those that one run found grown, as
+    after a repair of old ones, the newest has a vote.
     """
-    for record in sorted(ledger.values(), key=lambda r: batch_order(r.batch)):
+    newest = {growth(r, rows.get(b, r.rows), now)[0]: b for b, r in _in_order(ledger)}
+    for batch, record in _in_order(ledger):
         if record.start is None or record.grown_at is None:
             continue
         start, longest = in_zone(record.start), _longest(record, usual)
-        grown, _, lacked = growth(record, rows.get(record.batch, record.rows), now)
+        length = None if record.end is None else in_zone(record.end) - start
+        grown, _, lacked = growth(record, rows.get(batch, record.rows), now)
         full = in_zone(grown) - start
         if lacked is None:
             if now - start >= longest:
-                yield _Vote(start, full, grew=False)
-        elif in_zone(lacked) - start < longest + _ZONES:
+                yield _Vote(start, full, length, grew=False)
+        elif in_zone(lacked) - start < longest + _ZONES and newest[grown] == batch:
             jitter = min((grown - lacked) / _JITTER, _MOST_JITTER)
-            yield _Vote(start, full - jitter, grew=True)
+            yield _Vote(start, full - jitter, length, grew=True)
+
+
+def _in_order(ledger: Mapping[str, BatchRecord]) -> list[tuple[str, BatchRecord]]:
+    return sorted(ledger.items(), key=lambda item: batch_order(item[0]))
 
 
 def _age(record: BatchRecord, at: dt.datetime | None) -> dt.timedelta | None:

@@ -31,7 +31,6 @@ from dqsql.compiler.counts import (
 )
 from dqsql.compiler.meaning import Meaning
 from dqsql.dialect import quoted, to_spark, to_sql
-from dqsql.engine.batches import onward_flags
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failures import translated
 from dqsql.engine.feasible import Feasible
@@ -376,32 +375,3 @@ def meaning_notes(
             f" whose names were checked before are not checked again; {again}"
         )
     return tuple(notes)
-
-
-def outdated_note(
-    before: Mapping[str, BatchRecord],
-    sound: Collection[str],
-    batches: Sequence[str],
-    left_out: Collection[str] = (),
-    what: str = "run",
-) -> tuple[str, ...]:
-    """Say when stored cumulative values of later batches were measured without these batches.
-
-    `before` is the ledger before the run that checked `batches`, or before `what` changed which of
-    them count; `left_out` are not measured again, or are measured in this run.
-    """
-    changed = [b for b in batches if b in sound or (b in before and before[b].counts)]
-    if not changed:
-        return ()
-    first = min(changed, key=batch_order)
-    tested = {*batches, *left_out}
-    # Without rows, none is found by its time.
-    known = [b for b, record in before.items() if record.rows and b not in tested]
-    later = [b for b in known if batch_order(b) > batch_order(first)]
-    if not later:
-        return ()
-    those = plural(len(later), "later batch", "later batches")
-    return (
-        f"the cumulative metrics of {those} were measured before this {what}; measure them again"
-        f" with {onward_flags(first, later)}",
-    )

@@ -264,8 +264,8 @@ class BatchRecord:
     `quarantined` is how many of its rows are quarantined; None where rows were not split.
     `uncomputed` is how many verdicts on it are errors. `grown_at` is when the batch was first found
     with about `grown_rows` rows, as what the model means now, and `lacked_at` a check at which it
-    had a tenth less; None if it has not grown. `judged_from` is when monitors judge it that wait
-    until it is full; None if they have.
+    had ten elevenths of them at most; None if it has not grown. `judged_from` is when monitors
+    judge it that wait until it is full; None if they have.
     """
 
     model: str

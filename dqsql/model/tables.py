@@ -127,7 +127,7 @@ BATCHES = Table(
         time("grown_at", "Start of the run that first found about as many rows as it has now."),
         whole("grown_rows", "Rows of the batch then."),
         time(
-            "lacked_at", "Start of a run that found at least a tenth less; null: it has not grown."
+            "lacked_at", "Start of a run that found ten elevenths at most; null: it has not grown."
         ),
         time(
             "judged_from",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.head_start import WatchedFiles
 from dqsql.engine.inputs import FileInputs, inputs_of, scale_of, watched_by
+from dqsql.engine.open_batches import waits
 from dqsql.engine.small import Scale
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, BatchStatus
@@ -16,7 +17,6 @@ from dqsql.monitors.registry import is_due
 from dqsql.monitors.uncomputed import lacks_checks
 from dqsql.runner.compilation import CompileResult
 from dqsql.runner.request import RunRequest
-from dqsql.runner.stages import waits
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dqsql.decisions.constraints import unevaluated
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last, updated_findings
 from dqsql.decisions.reviews import of_same_failures
 from dqsql.decisions.streaks import Streaks
-from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run
+from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run, outdated_note
 from dqsql.engine.discovery import Discovery, FoundBatches
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failing_rows import FailureSampler, Samples, returned_rows
@@ -40,7 +40,7 @@ from dqsql.engine.quarantine import RowSplitter, Split, outdated_split_note
 from dqsql.engine.relations import column_types
 from dqsql.engine.rows import Row, model_rows
 from dqsql.engine.storage import BatchPart
-from dqsql.engine.totals import CumulativeRun, meaning_notes, outdated_note, sound_batches
+from dqsql.engine.totals import CumulativeRun, meaning_notes, sound_batches
 from dqsql.engine.vanished import with_vanished
 from dqsql.engine.verdicts import StoredVerdicts
 from dqsql.errors import error_of
@@ -406,7 +406,7 @@ class ModelRun:
             store_failures=self.limits.store_failures,
             holds=self._holds,
             empty=tested.asked_in_vain,
-            comes_again=tested.choice.newest is not None,
+            comes_again=(self._choice or tested.choice).newest is not None,
         )
         return run.judge(tested.batches, measured.values, measured.rows, results)
 

@@ -22,10 +22,10 @@ from dqsql.decisions.reviews import (
     standing,
     without_accepted,
 )
+from dqsql.engine.batches import outdated_note
 from dqsql.engine.exclusive import locked
 from dqsql.engine.history import stored_rows
 from dqsql.engine.ledger import batch_record, ledger_rows
-from dqsql.engine.totals import outdated_note
 from dqsql.engine.verdicts import StoredVerdicts
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import as_known, batch_order

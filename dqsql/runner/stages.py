@@ -20,7 +20,7 @@ from dqsql.engine.batches import BatchChoice
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.feasible import Feasible
 from dqsql.engine.measurement import Measurement
-from dqsql.engine.open_batches import growth
+from dqsql.engine.open_batches import growth, judged_from
 from dqsql.engine.totals import CumulativeRun
 from dqsql.errors import EngineError, Span
 from dqsql.model.batches import batch_order, batch_times
@@ -37,7 +37,6 @@ from dqsql.monitors.registry import is_due
 from dqsql.monitors.uncomputed import errors_by_batch
 
 _REFUSED = (BatchStatus.FLAGGED, BatchStatus.REJECTED)
-_SOON = dt.timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -205,24 +204,15 @@ def _with_full(
     choice: BatchChoice, ledger: Mapping[str, BatchRecord], now: dt.datetime
 ) -> BatchChoice:
     """The choice with batches that monitors wait to judge, as far as they need not wait longer."""
-    full = [b for b in choice.unjudged if b not in choice.batches and _is_full(ledger[b], now)]
+    full = [b for b in choice.unjudged if b not in choice.batches and judged_from(ledger[b]) <= now]
     if not full:
         return choice
     owed = tuple(b for b in choice.owed if b not in full)
-    were = "is over: monitors judge it" if len(full) == 1 else "are over: monitors judge them"
-    note = f"{first_of(sorted(full, key=batch_order), 1)} {were} now"
+    its, it = ("its", "it") if len(full) == 1 else ("their", "them")
+    named = first_of(sorted(full, key=batch_order), 1)
+    note = f"{named} should have all of {its} rows: monitors judge {it} now"
     notes = (*choice.notes, note)
     return replace(choice, batches=(*choice.batches, *full), notes=notes, owed=owed)
-
-
-def waits(ledger: Iterable[BatchRecord], now: dt.datetime) -> bool:
-    """Whether a batch should be full now that monitors have not judged since it was not."""
-    return any(_is_full(record, now) for record in ledger)
-
-
-def _is_full(record: BatchRecord, now: dt.datetime) -> bool:
-    # One that no run could judge since has no rows any more.
-    return record.judged_from is not None and record.judged_from <= now < record.judged_from + _SOON
 
 
 def checks_of_unbatched(plan: Plan, types: Mapping[str, str]) -> Sequence[Check]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from dqsql.engine.batches import BatchChoice, BatchRequest, choose_batches
-from dqsql.engine.open_batches import full_later, growth, is_open
+from dqsql.engine.open_batches import full_later, growth, is_open, waits
 from dqsql.model.batches import batch_times
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, ModelConfig
 from dqsql.model.results import BatchRecord, BatchStatus
-from dqsql.runner.stages import newest_again, waits
+from dqsql.runner.stages import newest_again
 
 BEGIN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -156,6 +156,51 @@ def test_files_that_are_delivered_at_once_from_some_day_on_are_judged_at_once_so
     for now in every(24, 7)[8:17]:
         feed.run(now)
     assert feed.first["2024-01-17"] == (7, 1.0)
+
+
+def test_months_are_judged_by_monthly_runs() -> None:
+    """A month of 30 days is not as long as that before it, and no run comes for 30 days."""
+    starts = [dt.datetime(2022 + m // 12, m % 12 + 1, 1, tzinfo=dt.UTC) for m in range(36)]
+    by, ledger, judged = "date_trunc('month', t)", {}, {}
+    for now in [s + 30 * HOUR for s in starts[1:]]:
+        rows = {
+            f"{s:%Y-%m-%d %H:%M:%S}": round(100 * min((now - s).days / 28, 1.0) ** 2) + 1
+            for s in starts
+            if s < now
+        }
+        known: dict[str | None, int] = {**rows}
+        choice = choose_batches(BatchRequest(), known, ledger)
+        choice = newest_again(choice, PLAN, ledger, now, {})
+        tested = {b: rows[b] for b in choice.batches}
+        later = full_later([*tested], ledger, tested, by, now)
+        for batch, n in tested.items():
+            start, end = batch_times(batch, by)
+            record = BatchRecord("m", batch, BatchStatus.ACCEPTED, n, "r", "", True, now)
+            grown = growth(ledger.get(batch), n, now)
+            record = replace(record, start=start, end=end)
+            ledger[batch] = _with(record, grown, later.get(batch))
+            if batch not in later and start is not None:
+                judged.setdefault(batch, (now - start).days)
+    late = {b: days for b, days in judged.items() if b > "2022-06"}
+    assert len(judged) >= 34
+    assert 28 <= min(late.values()) <= max(late.values()) <= 32
+
+
+def test_a_repair_of_old_batches_is_one_event() -> None:
+    feed = Feed(at_once((6, 100)))
+    runs = every(24, 7)
+    for now in runs[:12]:
+        feed.run(now)
+    later = runs[11] + HOUR
+    for batch, record in feed.ledger.items():
+        grown = growth(record, 120, later)
+        feed.ledger[batch] = _with(replace(record, rows=120, checked_at=later), grown, None)
+    feed.filling = at_once((6, 120))
+    for now in runs[12:]:
+        feed.run(now)
+    ages = [age for b, (age, _) in sorted(feed.first.items()) if b > "2024-01-12"]
+    # The newest of them was an hour older than usual; the day after, that is forgotten.
+    assert ages == [31, 7, 7, 7, 7]
 
 
 def test_runs_that_come_earlier_than_they_did_wait_for_some_days_only() -> None:
