@@ -82,7 +82,7 @@ def stored(project: Project, table: str) -> list[str]:
             {
                 k: v
                 for k, v in row.items()
-                if k not in OF_THE_RUN | {"checked_at", "grown_at", "versions"}
+                if k not in OF_THE_RUN | {"checked_at", "grown_at", "lacked_at", "versions"}
             }
         )
         for row in project.rows(table)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # What differs between two runs that did the same.
 OF_THE_RUN = frozenset(
     {"run_id", "started_at", "finished_at", "computed_at", "evaluated_at", "checked_at", "versions"}
-    | {"grown_at"}
+    | {"grown_at", "lacked_at"}
     | {"valid_from", "valid_to", "arguments", "git_sha"}
     | {"opened_at", "last_seen_at", "resolved_at", "made_of"}
 )

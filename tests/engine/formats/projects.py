@@ -44,6 +44,7 @@ _VOLATILE = frozenset(
             "evaluated_at",
             "checked_at",
             "grown_at",
+            "lacked_at",
             "versions",
             "captured_at",
             "opened_at",

@@ -56,6 +56,7 @@ OF_THE_RUN = frozenset(
         "evaluated_at",
         "checked_at",
         "grown_at",
+        "lacked_at",
         "versions",
         "made_of",
         "message",
