@@ -151,24 +151,22 @@ def _votes(
     One that is still open and has not grown says nothing. Of those that one run found grown, as
     after a repair of old ones, the newest has a vote.
     """
-    newest = {growth(r, rows.get(b, r.rows), now)[0]: b for b, r in _in_order(ledger)}
-    for batch, record in _in_order(ledger):
-        if record.start is None or record.grown_at is None:
+    known = sorted((r for r in ledger.values() if r.grown_at), key=lambda r: batch_order(r.batch))
+    now_grown = {r.batch: growth(r, rows.get(r.batch, r.rows), now) for r in known}
+    newest = {grown: batch for batch, (grown, _, _) in now_grown.items()}
+    for record in known:
+        if record.start is None:
             continue
         start, longest = in_zone(record.start), _longest(record, usual)
         length = None if record.end is None else in_zone(record.end) - start
-        grown, _, lacked = growth(record, rows.get(batch, record.rows), now)
+        grown, _, lacked = now_grown[record.batch]
         full = in_zone(grown) - start
         if lacked is None:
             if now - start >= longest:
                 yield _Vote(start, full, length, grew=False)
-        elif in_zone(lacked) - start < longest + _ZONES and newest[grown] == batch:
+        elif in_zone(lacked) - start < longest + _ZONES and newest[grown] == record.batch:
             jitter = min((grown - lacked) / _JITTER, _MOST_JITTER)
             yield _Vote(start, full - jitter, length, grew=True)
-
-
-def _in_order(ledger: Mapping[str, BatchRecord]) -> list[tuple[str, BatchRecord]]:
-    return sorted(ledger.items(), key=lambda item: batch_order(item[0]))
 
 
 def _age(record: BatchRecord, at: dt.datetime | None) -> dt.timedelta | None:

@@ -147,9 +147,8 @@ class VerdictFinder:
     def _newest(self, checks: Collection[str]) -> list[_Place]:
         """The newest verdict of the checks that found something, else their newest one."""
         model = next(self._models()[check] for check in checks)
-        batches = (
-            checked_batches(self.store, model, retired=False) or checked_batches(self.store, model)
-        )[-_LOOKED_AT:]
+        known = checked_batches(self.store, model, retired=False)
+        batches = (known or checked_batches(self.store, model))[-_LOOKED_AT:]
         rows = stored_rows(self.store, RESULTS, model, batches)
         mine = (r for r in rows if r["check_id"] in checks)
         best = max(mine, key=_finding_rank, default=None)
