@@ -214,8 +214,10 @@ def _parse_shape(shape: str, names: int) -> exp.Expr | None:
     except DqsqlError:
         # The text itself is then parsed, for an error that shows it.
         return None
-    found = [i.name for i in template.find_all(exp.Identifier) if i.name.startswith(_PLACE)]
-    return template if sorted(found) == sorted(f"{_PLACE}{i}" for i in range(names)) else None
+    placeholders = [i.name for i in template.find_all(exp.Identifier) if i.name.startswith(_PLACE)]
+    return (
+        template if sorted(placeholders) == sorted(f"{_PLACE}{i}" for i in range(names)) else None
+    )
 
 
 def _named(template: exp.Expr, names: Sequence[str]) -> exp.Expr:
@@ -325,10 +327,10 @@ def check_fidelity(text: str, tokens: Sequence[Token], ast: exp.Expr) -> None:
     before, after = _content(tokens), _content(tokenize(to_sql(ast)))
     if before != after:
         lost, gained = before - after, after - before
-        odd = ", ".join(repr(word) for word in (lost or gained))
+        changed_words = ", ".join(repr(word) for word in (lost or gained))
         raise UnsupportedExpressionError(
             f"the expression {shortened(text)!r} would change its meaning when rewritten"
-            f" (at {odd})",
+            f" (at {changed_words})",
             hint=_hint_on_change(tokens),
         )
 

@@ -36,8 +36,10 @@ def parse_json(text: str) -> Any:
 
 
 def _inside(value: Any) -> list[Any]:
-    found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [inner for inner in found if isinstance(inner, dict | list)]
+    children = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    )
+    return [inner for inner in children if isinstance(inner, dict | list)]
 
 
 def read_json(file: Path, shape: Shape = None) -> Any:
@@ -85,8 +87,8 @@ def _misfit_of_mapping(value: Any, shape: Mapping[Any, Any], place: str) -> str 
 def _wrong(value: Any, wanted: type | tuple[type, ...], place: str) -> str:
     kinds = wanted if isinstance(wanted, tuple) else (wanted,)
     expected = " or ".join(dict.fromkeys(_WORDS.get(kind, "a number") for kind in kinds))
-    found = _WORDS.get(type(value), "null" if value is None else "a number")
-    return f"{place or 'the file'} is {found} and should be {expected}"
+    actual = _WORDS.get(type(value), "null" if value is None else "a number")
+    return f"{place or 'the file'} is {actual} and should be {expected}"
 
 
 def jsonable(value: Any) -> Any:

@@ -17,8 +17,8 @@ _STARS = "*****"
 def secret_values() -> list[str]:
     """The secrets, longest first, since one may hold another."""
     # Names first: this is asked for each line, and reading all values takes as long again.
-    found = {os.environ[name] for name in os.environ if name.startswith(PREFIXES)}
-    return sorted((value for value in found if value.strip()), key=len, reverse=True)
+    values = {os.environ[name] for name in os.environ if name.startswith(PREFIXES)}
+    return sorted((value for value in values if value.strip()), key=len, reverse=True)
 
 
 def redact_file(path: Path) -> None:

@@ -57,15 +57,15 @@ def sessions_dir() -> Path:
 def package_files() -> tuple[tuple[str, int, int], ...]:
     """The package's modules with sizes and times: they tell an edited installation from another."""
     files = ((os.path.relpath(p, _PACKAGE), p.stat()) for p in sorted(_PACKAGE.rglob("*.py")))
-    return tuple((name, found.st_size, found.st_mtime_ns) for name, found in files)
+    return tuple((name, info.st_size, info.st_mtime_ns) for name, info in files)
 
 
 def is_private(folder: Path) -> bool:
     """Whether nobody else could have put a file there: what is read back is trusted."""
     if os.name != "posix":
         return True
-    found = folder.stat()
-    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    info = folder.stat()
+    return info.st_uid == os.geteuid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -24,10 +24,10 @@ class SourceFinder(MetaPathFinder):
         """The source of a compiled module of sqlglot; None of anything else."""
         if not fullname.startswith("sqlglot."):
             return None
-        found = PathFinder.find_spec(fullname, path, target)
-        if found is None or not isinstance(found.loader, ExtensionFileLoader):
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
             return None
-        source = Path(str(found.origin)).with_name(f"{fullname.rpartition('.')[2]}.py")
+        source = Path(str(spec.origin)).with_name(f"{fullname.rpartition('.')[2]}.py")
         if not source.is_file():
             return None
         from importlib.util import spec_from_file_location

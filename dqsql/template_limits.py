@@ -62,13 +62,13 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
 
     def collect(self, parts: Iterable[str]) -> str:
         """The text of a rendering. Raises LimitError when it is too long."""
-        found: list[str] = []
+        pieces: list[str] = []
         length = 0
         for part in parts:
-            found.append(part)
+            pieces.append(part)
             length += len(part)
             _refuse_longer(length)
-        text = "".join(found)
+        text = "".join(pieces)
         if half := SURROGATE.search(text):
             raise LimitError(f"{half[0]!r} is half of a character and cannot be written to a file")
         return text
@@ -79,7 +79,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
             tree = super()._parse(source, name, filename)
         except ValueError as error:
             # Python reads no integer of more digits.
-            line = source[: found.start()].count("\n") + 1 if (found := _LONG(source)) else 1
+            line = source[: match.start()].count("\n") + 1 if (match := _LONG(source)) else 1
             raise jinja2.TemplateSyntaxError(
                 "a number has too many digits", line, name, filename
             ) from error

@@ -100,17 +100,17 @@ class MacroLibrary:
         self._stack: list[str] = []
         self._functions: dict[str, Callable[..., object]] = {}
         self._files: dict[str, MacroFile] = {}
-        found: dict[str, MacroDef] = {}
+        macros: dict[str, MacroDef] = {}
         for file in files:
             for definition, node in self._definitions(file):
-                _refuse_duplicate(definition, found.get(definition.name))
-                found[definition.name] = definition
+                _refuse_duplicate(definition, macros.get(definition.name))
+                macros[definition.name] = definition
                 self._files[definition.name] = file
                 self._functions.pop(definition.name, None)
                 if node is not None:
                     self._functions[definition.name] = self._compile(definition, node)
-        self.macros: Mapping[str, MacroDef] = found
-        self._globals.update({name: self._bind(name) for name in found})
+        self.macros: Mapping[str, MacroDef] = macros
+        self._globals.update({name: self._bind(name) for name in macros})
 
     def documentation(self, name: str) -> str:
         """The comment above a macro, empty where there is none."""

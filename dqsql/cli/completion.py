@@ -30,10 +30,10 @@ def complete_model(ctx: click.Context, param: click.Parameter, text: str) -> lis
 
 def complete_check(ctx: click.Context, param: click.Parameter, text: str) -> list[CompletionItem]:
     """The ids of the checks that begin with a text."""
-    found = _manifest(ctx).get("checks") or {}
+    checks = _manifest(ctx).get("checks") or {}
     return [
         CompletionItem(name, help=(entry.get("expression") if isinstance(entry, dict) else None))
-        for name, entry in sorted(found.items())
+        for name, entry in sorted(checks.items())
         if name.startswith(text)
     ]
 
@@ -54,8 +54,8 @@ def _models(manifest: dict[str, Any]) -> list[str]:
 
 
 def _entries(manifest: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    found = manifest.get(kind)
-    return [e for e in found.values() if isinstance(e, dict)] if isinstance(found, dict) else []
+    entries = manifest.get(kind)
+    return [e for e in entries.values() if isinstance(e, dict)] if isinstance(entries, dict) else []
 
 
 def _items(names: Iterable[str], text: str) -> list[CompletionItem]:
@@ -70,8 +70,8 @@ def _manifest(ctx: click.Context) -> dict[str, Any]:
             settings = (root / name).read_text(encoding="utf-8")
             written = _TARGET_PATH.search(settings)
             target = written[1] if written else "target"
-            found = json.loads((root / target / folder / _MANIFEST).read_text(encoding="utf-8"))
+            manifest = json.loads((root / target / folder / _MANIFEST).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             continue
-        return found if isinstance(found, dict) else {}
+        return manifest if isinstance(manifest, dict) else {}
     return {}

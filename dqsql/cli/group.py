@@ -32,10 +32,10 @@ class Command(click.Command):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """What may follow: click knows nothing of the second value of `--select a b`."""
-        found = super().shell_complete(ctx, incomplete)
+        completions = super().shell_complete(ctx, incomplete)
         selecting = ctx.params.get("select") or ctx.params.get("exclude")
-        if found or not selecting or any(isinstance(p, click.Argument) for p in self.params):
-            return found
+        if completions or not selecting or any(isinstance(p, click.Argument) for p in self.params):
+            return completions
         return complete_selector(ctx, None, incomplete)
 
 

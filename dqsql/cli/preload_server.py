@@ -216,8 +216,8 @@ def _code(connection: socket.socket, command: int, ended: int) -> int:
             os.kill(command, signal.SIGINT if interrupted else signal.SIGKILL)
             if not interrupted:
                 os._exit(0)
-        found, status = os.waitpid(command, os.WNOHANG)
-        if found:
+        pid, status = os.waitpid(command, os.WNOHANG)
+        if pid:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else preloaded.KILLED - code
 

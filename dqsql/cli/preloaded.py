@@ -87,8 +87,8 @@ def stamp() -> str:
     # The first place is that of the program, which differs.
     places = [(place, _changed(place)) for place in sys.path[1:]]
     variables = sorted(i for i in os.environ.items() if i[0].startswith(_READ_AT_START))
-    told = repr((sys.version, package_files(), places, variables))
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    text = repr((sys.version, package_files(), places, variables))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _changed(place: str) -> int:
@@ -143,11 +143,11 @@ def _outcome(server: socket.socket) -> int:
     """Wait for the command, which gets the user's interrupts; its exit code."""
     while True:
         try:
-            found = server.recv(1)
+            answer = server.recv(1)
         except KeyboardInterrupt:
             server.send(INTERRUPT)
             continue
         except ConnectionError:
-            found = b""
+            answer = b""
         # Without an answer, the process that waits for the command was killed.
-        return found[0] if found else KILLED + 9
+        return answer[0] if answer else KILLED + 9

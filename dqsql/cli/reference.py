@@ -107,8 +107,8 @@ def _formula(library: MacroLibrary, macro: MacroDef) -> str:
 
 def _body(macro: MacroDef) -> str:
     (file,) = [f for f in shipped_macros() if f.path == macro.path]
-    found = re.search(rf"macro\s+{macro.name}\b.*?%\}}(.*?)\{{%-?\s*endmacro", file.text, re.DOTALL)
-    return "" if found is None else found.group(1)
+    match = re.search(rf"macro\s+{macro.name}\b.*?%\}}(.*?)\{{%-?\s*endmacro", file.text, re.DOTALL)
+    return "" if match is None else match.group(1)
 
 
 def _dedented(text: str) -> Iterator[str]:

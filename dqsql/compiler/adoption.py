@@ -37,20 +37,20 @@ def compile_adopted(model: CheckModel, project: Project, catalog: Catalog) -> Co
 
 
 def _test(annotation: Annotation) -> str | None:
-    found = annotation.settings.options.get(DBT_TEST)
-    return None if found is None else str(found)
+    test_id = annotation.settings.options.get(DBT_TEST)
+    return None if test_id is None else str(test_id)
 
 
 def _left(model: CheckModel, project: Project, catalog: Catalog) -> dict[str | None, LeftTest]:
     """The adopted tests that do not compile, by unique id: each is tried alone."""
-    found: dict[str | None, LeftTest] = {}
+    left_tests: dict[str | None, LeftTest] = {}
     for annotation in model.annotations:
         unique_id = _test(annotation)
-        if unique_id is None or unique_id in found:
+        if unique_id is None or unique_id in left_tests:
             continue
-        alone = replace(model, annotations=(annotation,))
-        errors = compile_model(alone, project, catalog).rejected
+        trial_model = replace(model, annotations=(annotation,))
+        errors = compile_model(trial_model, project, catalog).rejected
         if errors:
             name = annotation.settings.name or unique_id
-            found[unique_id] = LeftTest(unique_id, name, errors[0].message)
-    return found
+            left_tests[unique_id] = LeftTest(unique_id, name, errors[0].message)
+    return left_tests

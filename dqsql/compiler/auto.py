@@ -187,5 +187,5 @@ def name_of(expression: str) -> str:
 
 def _first(annotation: Annotation) -> str:
     """The first word in the parentheses of a call."""
-    found = re.match(r"\w+\(\s*(\w+)", annotation.expression.strip().lower())
-    return found[1] if found else ""
+    match = re.match(r"\w+\(\s*(\w+)", annotation.expression.strip().lower())
+    return match[1] if match else ""

@@ -57,9 +57,9 @@ _TIMES = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 
 def _number_meant(name: str) -> str:
     """`1000` of `1_000`, `5000` of `5k`, `24` of `24h`."""
-    found = _BEGINS_WITH_DIGIT.fullmatch(name)
-    digits = int(found["digits"].replace("_", "")) if found else 0
-    return str(digits * _TIMES.get(found["rest"].lower() if found else "", 1))
+    match = _BEGINS_WITH_DIGIT.fullmatch(name)
+    digits = int(match["digits"].replace("_", "")) if match else 0
+    return str(digits * _TIMES.get(match["rest"].lower() if match else "", 1))
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,8 @@ def is_met(
     """
 
     def of(side: exp.Expr) -> float:
-        told = number(side)
-        return rounded(values[side.name] if told is None else told)
+        constant = number(side)
+        return rounded(values[side.name] if constant is None else constant)
 
     compared = None if predicate.find(exp.Cast) else _comparisons(predicate)
     if compared is None:

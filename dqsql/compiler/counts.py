@@ -226,11 +226,11 @@ def _of_whole(counts: exp.Select) -> exp.Select:
 
 
 def _by_entries(states: Iterable[StateColumn]) -> dict[Entries, list[StateColumn]]:
-    found: dict[Entries, list[StateColumn]] = {}
+    groups: dict[Entries, list[StateColumn]] = {}
     for state in states:
         if state.frequency is not None:
-            found.setdefault(state.frequency.entries, []).append(state)
-    return found
+            groups.setdefault(state.frequency.entries, []).append(state)
+    return groups
 
 
 def _over_counts(

@@ -178,15 +178,15 @@ class RelationDiff:
             *(here, there, literal(MISSING), literal(EXTRA), column(COLUMNS), literal(CHANGED)),
         )
         rows = formula("case when {0} = {1} then {0} else abs({0} - {1}) end", here, there)
-        told = exp.select(
+        comparison = exp.select(
             column(BATCH),
             column(COLUMNS),
             aliased(kind, DIFFERENCE),
             aliased(rows, COUNT),
             aliased(self._json(kind), ROW),
         ).from_(joined.subquery("joined"))
-        found = exp.Not(this=exp.Is(this=column(DIFFERENCE), expression=exp.Null()))
-        return exp.select(exp.Star()).from_(told.subquery("told")).where(found)
+        condition = exp.Not(this=exp.Is(this=column(DIFFERENCE), expression=exp.Null()))
+        return exp.select(exp.Star()).from_(comparison.subquery("told")).where(condition)
 
     def _by_key(self, side: ComparedSide, buckets: str | None) -> exp.Select:
         """One row a batch and key: how many rows, the values of one of them, checksums of all."""
@@ -240,7 +240,7 @@ class RelationDiff:
 
     def _structs(self) -> list[exp.Expr]:
         """The values of both sides that may be shown; null where a side has no such key."""
-        found = []
+        structs = []
         for side, name in ((_OURS, HERE), (_THEIRS, THERE)):
             values = [
                 aliased(column(_name(_VALUE, i), side), v.name)
@@ -250,8 +250,8 @@ class RelationDiff:
             if values:
                 there = formula("{0} is not null", column(COUNT, side))
                 struct = where_met(there, call("struct", *values))
-                found.append(aliased(struct, name))
-        return found
+                structs.append(aliased(struct, name))
+        return structs
 
     def _json(self, kind: exp.Expr) -> exp.Expr:
         parts: list[exp.Expr] = [aliased(kind.copy(), DIFFERENCE), column(COLUMNS)]
@@ -318,7 +318,7 @@ def _decimal_of(types: Iterable[str]) -> str:
 
     Where none does, it holds all whole parts: one that did not fit would be null, on both sides.
     """
-    digits = [found for t in types if (found := digits_of(t)) is not None]
+    digits = [parts for t in types if (parts := digits_of(t)) is not None]
     scale = max(scale for _, scale in digits)
     whole = max(precision - scale for precision, scale in digits)
     return f"decimal({min(whole + scale, _DIGITS)},{min(scale, _DIGITS - whole)})"

@@ -112,11 +112,11 @@ class _Flows:
 
     def of(self, scope: Scope) -> tuple[dict[str, _Leaves], _Leaves]:
         """The output columns of a scope, and what decides on its rows."""
-        found = self._known.get(id(scope))
-        if found is None:
-            found = self._union(scope) if scope.set_operation_scopes else self._select(scope)
-            self._known[id(scope)] = found
-        return found
+        flow = self._known.get(id(scope))
+        if flow is None:
+            flow = self._union(scope) if scope.set_operation_scopes else self._select(scope)
+            self._known[id(scope)] = flow
+        return flow
 
     def _union(self, scope: Scope) -> tuple[dict[str, _Leaves], _Leaves]:
         """Columns of set operations go together by their places."""
@@ -224,10 +224,12 @@ class Impacts:
             return Impact(about, ())
         hit = frozenset({STAR if column is None else column.lower()})
         spread = _Spread({root.unique_id}, {key: hit}, {key: sorted(columns)})
-        found = [r for r in self.readers if r is not root and spread.reaches(r)]
+        affected_readers = [r for r in self.readers if r is not root and spread.reaches(r)]
         # An ephemeral model is no relation; those that read it are.
-        told = [r for r in found if r.kind == "exposure" or r.relation is not None]
-        return Impact(about, tuple(sorted(told, key=lambda r: r.kind == "exposure")))
+        shown_readers = [
+            r for r in affected_readers if r.kind == "exposure" or r.relation is not None
+        ]
+        return Impact(about, tuple(sorted(shown_readers, key=lambda r: r.kind == "exposure")))
 
 
 @dataclass
@@ -246,12 +248,12 @@ class _Spread:
         key = None if reader.relation is None else relation_key(reader.relation)
         if flow is not None and key is not None and STAR not in flow.columns:
             self.columns[key] = list(flow.columns)
-        found = frozenset({STAR}) if flow is None else self._through(flow)
-        if not found:
+        hit_columns = frozenset({STAR}) if flow is None else self._through(flow)
+        if not hit_columns:
             return False
         self.nodes.add(reader.unique_id)
         if key is not None:
-            self.hit[key] = found
+            self.hit[key] = hit_columns
         return True
 
     def _through(self, flow: Flow) -> frozenset[str]:
@@ -259,11 +261,11 @@ class _Spread:
         whole = any(STAR in self.hit.get(r, ()) for r in flow.relations)
         if whole or self._meets(flow.rows):
             return frozenset({STAR})
-        found = {name for name, leaves in flow.columns.items() if self._meets(leaves)}
-        if STAR in found:
-            found |= {name for r, _ in flow.columns[STAR] for name in self.hit.get(r, ())}
-            found.discard(STAR)
-        return frozenset(found)
+        hit_columns = {name for name, leaves in flow.columns.items() if self._meets(leaves)}
+        if STAR in hit_columns:
+            hit_columns |= {name for r, _ in flow.columns[STAR] for name in self.hit.get(r, ())}
+            hit_columns.discard(STAR)
+        return frozenset(hit_columns)
 
     def _meets(self, leaves: _Leaves) -> bool:
         return any(
@@ -277,7 +279,7 @@ def with_impact(
 ) -> list[Row]:
     """The findings of a model with who reads what they are about; resolved ones as they are."""
     impacts, known = Impacts(readers), dict[str | None, Impact]()
-    found = []
+    findings = []
     for row in rows:
         if row["state"] != RESOLVED:
             column = row["column_name"]
@@ -285,7 +287,7 @@ def with_impact(
                 known[column] = impacts.of(model, column, columns)
             impact = known[column]
             names = [r.name for r in impact.readers]
-            found.append({**row, "impact": impact.words, "readers": names})
+            findings.append({**row, "impact": impact.words, "readers": names})
         else:
-            found.append(row)
-    return found
+            findings.append(row)
+    return findings

@@ -165,8 +165,8 @@ def _of(
 def volume_factors() -> Mapping[str, float]:
     """What each issue of volume multiplies the number of rows by, by the issue's name."""
     factors = {"volume_increase": "factor", "volume_decrease": "fraction"}
-    found = (i for i in issues(Family.NUMERIC) if i.macro in factors)
-    return {i.name: float(i.arguments[factors[i.macro]]) for i in found}
+    volume_issues = (i for i in issues(Family.NUMERIC) if i.macro in factors)
+    return {i.name: float(i.arguments[factors[i.macro]]) for i in volume_issues}
 
 
 @dataclass(frozen=True)

@@ -93,12 +93,12 @@ def with_matches(query: exp.Select) -> exp.Select:
 
     Lookups of the same columns among the same keys share one.
     """
-    found = list(dict.fromkeys(lookups_in(query)))
-    if not found:
+    lookups = list(dict.fromkeys(lookups_in(query)))
+    if not lookups:
         return query
     query = query.copy()
     # Unqualified names of the model must stay unambiguous: each name has the alias in it.
-    aliases = {lookup: f"{_ALIAS}{i}" for i, lookup in enumerate(found)}
+    aliases = {lookup: f"{_ALIAS}{i}" for i, lookup in enumerate(lookups)}
     for call in list(_calls(query)):
         call.replace(_no_match(_lookup(call), aliases[_lookup(call)]))
     matches = (

@@ -39,7 +39,7 @@ class Definitions:
         """Those of a model's SELECT, which each run asks for twice; each text with its names."""
         query = parse_statement(sql)
         query = None if query is None else _written_alike(query)
-        found: dict[str, dict[str, set[str]]] = {}
+        definitions: dict[str, dict[str, set[str]]] = {}
         for select in query.find_all(exp.Select) if query is not None else ():
             relations = _relations(select)
             for projection in select.expressions:
@@ -51,8 +51,8 @@ class Definitions:
                     names = {c.name.lower() for c in projection.find_all(exp.Column)}
                     text = projection.sql(dialect="spark", comments=False)
                     text = text if relation is None else f"{relation}.{name}"
-                    found.setdefault(name, {})[text] = names
-        return cls(found)
+                    definitions.setdefault(name, {})[text] = names
+        return cls(definitions)
 
     def behind(self, name: str) -> list[str]:
         """All expressions that a column is made of, in the order of their texts."""
@@ -65,21 +65,21 @@ class Definitions:
         todo = set(columns)
         while todo:
             names |= todo
-            found = [self.by_name.get(at, {}) for at in todo]
-            texts.update(text for each in found for text in each)
-            todo = {n for each in found for read in each.values() for n in read} - names
+            definitions = [self.by_name.get(at, {}) for at in todo]
+            texts.update(text for each in definitions for text in each)
+            todo = {n for each in definitions for read in each.values() for n in read} - names
         return names, texts
 
 
 def _relations(select: exp.Select) -> dict[str, str]:
     """What is joined, by the names that columns are qualified with; nothing without a join."""
     first, joins = select.args.get("from_"), select.args.get("joins")
-    found: dict[str, str] = {}
+    relations: dict[str, str] = {}
     for part in (first, *joins) if first and joins else ():
         bare = part.this.copy()
         bare.set("alias", None)
-        found[part.this.alias_or_name.lower()] = bare.sql(dialect="spark", comments=False)
-    return found
+        relations[part.this.alias_or_name.lower()] = bare.sql(dialect="spark", comments=False)
+    return relations
 
 
 def _written_alike(query: exp.Expr) -> exp.Expr:
@@ -166,16 +166,16 @@ def upstream_of(
     by_id = {m.unique_id: m for m in models}
     names, known = {*columns, *_rows(model.sql)[1]}, 0
     names = Definitions.of(model.sql).reached(names)[0]
-    found: dict[str, list[str]] = {}
+    texts_by_model: dict[str, list[str]] = {}
     while len(names) > known:  # as often as a model that was seen already is asked for more
-        known, found = len(names), {}
+        known, texts_by_model = len(names), {}
         todo = [by_id[uid] for uid in model.depends_on if uid in by_id]
         while todo:
             read = todo.pop(0)
-            if read.name not in found:
+            if read.name not in texts_by_model:
                 rows, deciding = _rows(read.sql)
                 more, texts = Definitions.of(read.sql).reached(names | deciding)
-                found[read.name] = [rows, *sorted(map(_without_days, texts))]
+                texts_by_model[read.name] = [rows, *sorted(map(_without_days, texts))]
                 names |= more
                 todo += [by_id[uid] for uid in read.depends_on if uid in by_id]
-    return found
+    return texts_by_model

@@ -169,8 +169,8 @@ class SplitQuery(MarkedRows):
             inside = exp.EQ(this=column(ROW_BATCH), expression=exp.Literal.string(batch))
             routed.append(inside)
             marks += [formula("case when {0} then {1} end", inside, literal(n)) for n in names]
-        for mark, found in self._odd():
-            is_odd = not_null(column(found))
+        for mark, column_name in self._odd():
+            is_odd = not_null(column(column_name))
             routed += [is_odd] if mark.routes else []
             name = literal(_short(mark.check, self.plan))
             marks.append(formula("case when {0} then {1} end", is_odd.copy(), name))

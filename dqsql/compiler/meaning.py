@@ -86,17 +86,17 @@ class Meaning:
     def read(cls, text: str) -> Meaning | None:
         """What `text` said; None for a text that is none. Most batches of a model share one."""
         try:
-            found = json.loads(text)
-            columns = {str(c): (str(h), str(t)) for c, (h, t) in found["columns"].items()}
-            segments = found.get("segment_by")
+            record = json.loads(text)
+            columns = {str(c): (str(h), str(t)) for c, (h, t) in record["columns"].items()}
+            segments = record.get("segment_by")
             segment_by = None if segments is None else tuple(map(str, segments))
             return cls(
-                str(found["batch_by"]),
+                str(record["batch_by"]),
                 columns,
-                str(found.get("batch_type", "")),
+                str(record.get("batch_type", "")),
                 segment_by,
-                str(found.get("batch_made", "")),
-                dict(found.get("rows", {})),
+                str(record.get("batch_made", "")),
+                dict(record.get("rows", {})),
             )
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -142,19 +142,19 @@ class Meaning:
         before = Meaning.read(text)
         if before is None:
             return ()
-        found = []
+        changes = []
         if self.columns and self.segment_by and before.segment_by not in (None, self.segment_by):
             was = ", ".join(before.segment_by or ()) or "not set"
-            found.append(f"segment_by is {', '.join(self.segment_by)}, and was {was}")
+            changes.append(f"segment_by is {', '.join(self.segment_by)}, and was {was}")
         for name in self.columns.keys() & before.columns.keys():
             (expression, kind), (old, old_kind) = self.columns[name], before.columns[name]
             if kind != old_kind and kind and old_kind:
-                found.append(f"{name} is now {kind}, before it was {old_kind}")
+                changes.append(f"{name} is now {kind}, before it was {old_kind}")
             elif kind != old_kind:
-                found.append(f"{name} is {'new' if kind else 'gone'}")
+                changes.append(f"{name} is {'new' if kind else 'gone'}")
             elif expression != old:
-                found.append(f"the SELECT computes {name} by another expression than before")
-        return tuple(sorted(found))
+                changes.append(f"the SELECT computes {name} by another expression than before")
+        return tuple(sorted(changes))
 
 
 def _written(kind: str) -> str:
@@ -209,7 +209,7 @@ def with_meaning(plan: Plan, types: Mapping[str, str]) -> Plan:
         return _hash([(c, known.get(c, ""), definitions.behind(c)) for c in read])
 
     abouts = {s.name: about(s) for s in plan.states if s.over_rows and s.name != ROWS}
-    names = {name: _name(name, said) for name, said in abouts.items()}
+    names = {name: _name(name, digest) for name, digest in abouts.items()}
     states: list[StateColumn] = []
     for state in plan.states:
         source = state.source

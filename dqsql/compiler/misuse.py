@@ -69,20 +69,20 @@ def refuse_impossible_dates(expanded: exp.Expr, span: Span) -> None:
     for comparison in expanded.find_all(*_ORDERINGS):
         for operand in comparison.iter_expressions():
             text = str(operand.this) if isinstance(operand, exp.Literal) else ""
-            found = _DATE.match(text) if operand.is_string else None
-            if found is None or _day(*found.groups()) is not None:
+            match = _DATE.match(text) if operand.is_string else None
+            if match is None or _day(*match.groups()) is not None:
                 continue
-            year, month, day = found.groups()
+            year, month, day = match.groups()
             hint = "write dates as year, month, day: '2024-01-31'"
             if _day(year, day, month) is not None:
-                hint += f"; did you mean '{year}-{day}-{month}{text[found.end() :]}'?"
+                hint += f"; did you mean '{year}-{day}-{month}{text[match.end() :]}'?"
             raise CompileError(f"'{text}' is not a date", span=locate(span, text), hint=hint)
 
 
 def _date(operand: exp.Expr) -> dt.date | None:
     """The date that a text begins with; None of anything else."""
-    found = _DATE.match(str(operand.this)) if operand.is_string else None
-    return None if found is None else _day(*found.groups())
+    match = _DATE.match(str(operand.this)) if operand.is_string else None
+    return None if match is None else _day(*match.groups())
 
 
 def _day(year: str, month: str, day: str) -> dt.date | None:
@@ -284,11 +284,11 @@ def refuse_ranks(expanded: exp.Expr, metric_name: MetricName, span: Span) -> Non
 
     `metric_name` is that of `refuse_text_for_number`.
     """
-    for found in expanded.find_all(exp.Anonymous):
-        name = str(found.this).lower()
-        if name not in _QUANTILES or len(found.expressions) < 2:
+    for node in expanded.find_all(exp.Anonymous):
+        name = str(node.this).lower()
+        if name not in _QUANTILES or len(node.expressions) < 2:
             continue
-        given = found.expressions[1].unnest()
+        given = node.expressions[1].unnest()
         ranks = given.expressions if isinstance(given, exp.Array | exp.Anonymous) else [given]
         for rank in ranks:
             value, is_text = number(rank), isinstance(rank, exp.Literal) and rank.is_string
@@ -296,7 +296,7 @@ def refuse_ranks(expanded: exp.Expr, metric_name: MetricName, span: Span) -> Non
                 value = float(str(rank.this))
             if 0 <= value <= 1 if value is not None else not is_text:
                 continue
-            macros = (metric_name(a) for a in _ancestors(found))
+            macros = (metric_name(a) for a in _ancestors(node))
             shown = next((m for m in macros if m is not None), name)
             raise CompileError(
                 f"the rank of {shown} is between 0 and 1, and {to_sql(rank)} is not",
@@ -308,10 +308,10 @@ def refuse_ranks(expanded: exp.Expr, metric_name: MetricName, span: Span) -> Non
 
 
 def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
-    found = node.parent
-    while found is not None:
-        yield found
-        found = found.parent
+    ancestor = node.parent
+    while ancestor is not None:
+        yield ancestor
+        ancestor = ancestor.parent
 
 
 def is_numeric(node: exp.Expr) -> bool:
@@ -394,7 +394,7 @@ def is_bare_name(node: exp.Expr) -> bool:
 
 def locate(span: Span, word: str) -> Span:
     """The place of `word` within the annotation at `span`, where it can be told."""
-    found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", span.text, re.IGNORECASE)
-    if found is None or "\n" in span.text[: found.start()]:
+    match = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", span.text, re.IGNORECASE)
+    if match is None or "\n" in span.text[: match.start()]:
         return span
-    return replace(span, column=span.column + found.start(), text=word)
+    return replace(span, column=span.column + match.start(), text=word)

@@ -60,7 +60,7 @@ def configured_annotations(model: CheckModel) -> list[Annotation]:
     Left out are columns that have the annotation already, and those that name batches and segments.
     Raises CompileError: the columns are not known from the text.
     """
-    found = list(_declared_cadence(model))
+    new_annotations = list(_declared_cadence(model))
     about_columns = (s.name for s in monitor_specs().values() if s.about_column)
     for kind in sorted(about_columns):
         if not model.config.extra.get(kind):
@@ -78,20 +78,20 @@ def configured_annotations(model: CheckModel) -> list[Annotation]:
             if a.column and name_of(a.expression) == kind
         }
         taken |= key_columns(model)
-        found += [
+        new_annotations += [
             Annotation(kind, CheckSettings(), replace(place, text=f"config({kind} = ..)"), c)
             for c in model.columns
             if c.lower() not in taken
         ]
-    known = replace(model, annotations=(*model.annotations, *found))
-    return [*found, *auto_annotations(known)]
+    known = replace(model, annotations=(*model.annotations, *new_annotations))
+    return [*new_annotations, *auto_annotations(known)]
 
 
 def _declared_cadence(model: CheckModel) -> Iterator[Annotation]:
     """`config(cadence = 'daily')`, where no annotation says it."""
     given = model.config.extra.get(_CADENCE)
-    said = any(name_of(a.expression) == _CADENCE for a in model.annotations)
-    if given and not said:
+    is_declared = any(name_of(a.expression) == _CADENCE for a in model.annotations)
+    if given and not is_declared:
         own = re.search(rf"\b{_CADENCE}\b\s*=", model.raw_sql)
         place = (
             Span(model.path)

@@ -249,8 +249,8 @@ class _ModelCompiler:
             c.parts[0].name.lower() for s in states for p in s.over_rows for c in row_columns(p)
         }
         # Not those of `where`.
-        said = parse_expression(annotation.expression).find_all(exp.Column)
-        named = {c.parts[0].name.lower(): c.parts[0].name for c in said}
+        columns = parse_expression(annotation.expression).find_all(exp.Column)
+        named = {c.parts[0].name.lower(): c.parts[0].name for c in columns}
         about = read.intersection(named)
         if len(about) != 1:
             return None
@@ -307,7 +307,7 @@ class _ModelCompiler:
         use = MonitorUse(call.args, annotation, self.model, options)
         wanted = watched_metrics(call.kind, use)
         settings = CheckSettings(where=annotation.settings.where, scope=annotation.settings.scope)
-        found: list[Watched] = []
+        watched: list[Watched] = []
         for metric in wanted:
             _refuse_literal(metric.expression, call.kind, annotation)
             about = replace(
@@ -320,22 +320,22 @@ class _ModelCompiler:
             )
             predicate = self.resolver.predicate(about, self._named.known)
             self._named.require(predicate.metrics, annotation)
-            found.extend(
+            watched.extend(
                 Watched(metric.family, metric.name, self._metric(use, about).alias, metric.about)
                 for use in predicate.metrics
             )
-        return tuple(found)
+        return tuple(watched)
 
     def _options(self, annotation: Annotation, call: MonitorCall) -> dict[str, object]:
         """A monitor's settings by name: the project's, the model's, its own."""
         given = self.project.settings.get(call.kind), self.model.config.extra.get(call.kind)
-        found: dict[str, object] = {}
+        options: dict[str, object] = {}
         for outer in given:
-            found |= outer if isinstance(outer, Mapping) else {}
+            options |= outer if isinstance(outer, Mapping) else {}
         for name, text in call.kwargs.items():
             value = parse_expression(text, annotation.span)
-            found[name] = value.this if isinstance(value, exp.Literal) else text
-        return {**found, **annotation.settings.options}
+            options[name] = value.this if isinstance(value, exp.Literal) else text
+        return {**options, **annotation.settings.options}
 
     # --- settings and names --------------------------------------------------------------------
 
@@ -408,13 +408,13 @@ def _refuse_monitor_settings(annotation: Annotation) -> None:
 
 def _refuse_literal(metric: str, kind: str, annotation: Annotation) -> None:
     """Refuse a text or number where a monitor wants a metric: `@anomaly('row_count')`."""
-    found = parse_expression(metric, annotation.span)
-    if isinstance(found, exp.Literal):
+    node = parse_expression(metric, annotation.span)
+    if isinstance(node, exp.Literal):
         raise CompileError(
             f"@{kind} watches a metric, and {metric} is not one",
-            span=locate(annotation.span, str(found.this)),
-            hint=f"write it without quotes: @{kind}({found.this})"
-            if found.is_string
+            span=locate(annotation.span, str(node.this)),
+            hint=f"write it without quotes: @{kind}({node.this})"
+            if node.is_string
             else f"for example @{kind}(row_count)",
         )
 

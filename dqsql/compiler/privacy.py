@@ -155,8 +155,8 @@ def private_keys(model: CheckModel, batch_by: Sequence[str]) -> list[CompileErro
     keys = {"batch_by": batch_by, "segment_by": model.config.segment_by}
     errors = []
     for setting, names in keys.items():
-        found = locate_text(model.raw_sql, setting)
-        place = Span(model.path, *found, setting) if found else Span(model.path)
+        position = locate_text(model.raw_sql, setting)
+        place = Span(model.path, *position, setting) if position else Span(model.path)
         errors += [
             CompileError(
                 f"{setting} names {name!r}, a private column: its values would be stored",
@@ -222,8 +222,8 @@ def _taken_whole(model: CheckModel) -> str | None:
     if not isinstance(query, exp.Select) or query.args.get("joins"):
         return None
     stars = [e for e in query.expressions if isinstance(e, exp.Star)]
-    found = query.args.get("from_")
-    table = None if found is None else found.this
+    from_clause = query.args.get("from_")
+    table = None if from_clause is None else from_clause.this
     plain = any(not any(star.args.values()) for star in stars)
     return table.name if plain and isinstance(table, exp.Table) else None
 
@@ -234,7 +234,7 @@ def _sources(sql: str, name: str) -> frozenset[str]:
         root = lineage(name, sql, {}, dialect="spark")
     except (SqlglotError, RecursionError, ValueError):
         return frozenset()
-    found = set()
+    sources = set()
     shown = [root]
     while shown:
         node = shown.pop()
@@ -242,8 +242,8 @@ def _sources(sql: str, name: str) -> frozenset[str]:
         shown += [n for n in node.downstream if _column(n.name) not in untold]
         if not node.downstream:
             table = node.expression.name if isinstance(node.expression, exp.Table) else ""
-            found.add(f"{table}.{_column(node.name)}".lower())
-    return frozenset(found)
+            sources.add(f"{table}.{_column(node.name)}".lower())
+    return frozenset(sources)
 
 
 def _untold(expression: exp.Expr) -> set[str]:
@@ -252,8 +252,8 @@ def _untold(expression: exp.Expr) -> set[str]:
     They are only compared, counted or measured, or decide which of other values is shown.
     """
     columns = list(expression.find_all(exp.Column))
-    told = {c.name.lower() for c in columns if _is_told(c, expression)}
-    return {c.name.lower() for c in columns} - told
+    shown_names = {c.name.lower() for c in columns if _is_told(c, expression)}
+    return {c.name.lower() for c in columns} - shown_names
 
 
 def _is_told(column: exp.Column, within: exp.Expr) -> bool:

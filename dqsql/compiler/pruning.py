@@ -128,10 +128,10 @@ def null_without_batch(batch_by: exp.Expr, types: Mapping[str, str]) -> str | No
     It is the column itself, or the date or time that `batch_by` is made of: a text may be no date.
     `types` are the Spark types of columns.
     """
-    found = _preimage(batch_by, Interval(None, None), outermost=True)
-    if found is None:
+    preimage = _preimage(batch_by, Interval(None, None), outermost=True)
+    if preimage is None:
         return None
-    column, bare = found[0], batch_by.unnest()
+    column, bare = preimage[0], batch_by.unnest()
     plain = isinstance(bare, exp.Column) and not bare.table
     return column.name if plain or _type_of(column, types) in TIMES else None
 
@@ -149,10 +149,10 @@ def _parsed(text: str, pattern: str) -> dt.datetime | None:
 
 
 def _time_range(bare: exp.Expr, interval: Interval, types: Mapping[str, str]) -> exp.Expr | None:
-    found = _preimage(bare, interval, outermost=True)
-    if found is None:
+    preimage = _preimage(bare, interval, outermost=True)
+    if preimage is None:
         return None
-    reference, wanted = found
+    reference, wanted = preimage
     kind = _type_of(reference, types)
     if kind not in TIMES:
         return None
@@ -248,8 +248,8 @@ def typed(text: str, spark_type: str) -> exp.Expr:
 
 def tried(text: str, spark_type: str) -> exp.Expr:
     """A text as a value of a Spark type; null, also in ANSI mode, where it is none."""
-    found = typed(text, spark_type)
-    return exp.TryCast(**found.args, safe=True) if isinstance(found, exp.Cast) else found
+    value = typed(text, spark_type)
+    return exp.TryCast(**value.args, safe=True) if isinstance(value, exp.Cast) else value
 
 
 # --- prefixes of texts -------------------------------------------------------------------------

@@ -63,9 +63,9 @@ class RelationNames:
             elif names_relation:
                 if not call.expressions:
                     raise CompileError(f"{name} takes a relation", span=span)
-                found = self._relation(call.expressions[0], span)
-                self._refuse_private(found, call.expressions[1:], span)
-                names = [exp.Literal.string(found.sql), *call.expressions[1:]]
+                relation = self._relation(call.expressions[0], span)
+                self._refuse_private(relation, call.expressions[1:], span)
+                names = [exp.Literal.string(relation.sql), *call.expressions[1:]]
                 call.set("expressions", names)
 
     def _refuse_private(self, relation: Relation, texts: Sequence[exp.Expr], span: Span) -> None:
@@ -92,17 +92,17 @@ class RelationNames:
             raise CompileError(
                 f"{len(columns)} columns cannot refer to {len(keys)} keys", span=span
             )
-        found = self._relation(call.expressions[1], span)
+        relation = self._relation(call.expressions[1], span)
         pairs = [e for c, k in zip(columns, keys, strict=True) for e in (c, _key_text(k))]
-        call.set("expressions", [exp.Literal.string(found.sql), *pairs])
+        call.set("expressions", [exp.Literal.string(relation.sql), *pairs])
 
     def named(self, text: str, span: Span) -> Relation:
         """The relation that an annotation names. Raises CompileError."""
         return self._relation(parse_prefix(text, span), span)
 
     def _relation(self, node: exp.Expr, span: Span) -> Relation:
-        found = self._find(_unwrapped(node), span)
-        return self.used.setdefault(found.sql, found)
+        relation = self._find(_unwrapped(node), span)
+        return self.used.setdefault(relation.sql, relation)
 
     def _find(self, node: exp.Expr, span: Span) -> Relation:
         if isinstance(node, exp.Anonymous) and str(node.this).lower() in ("ref", "source"):
@@ -192,10 +192,10 @@ class RelationNames:
 
     def counts(self, metric: exp.Expr) -> str | None:
         """What the rows have that a metric over one lookup counts, in words."""
-        found = list(dict.fromkeys(lookups_in(metric)))
-        if len(found) != 1:
+        lookups = list(dict.fromkeys(lookups_in(metric)))
+        if len(lookups) != 1:
             return None
-        lookup = found[0]
+        lookup = lookups[0]
         columns = [_plain(c) for c in lookup.columns]
         what = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
         relation = self.used[lookup.relation].name
@@ -207,8 +207,8 @@ class RelationNames:
 def unique_keys(model: CheckModel) -> tuple[frozenset[str], ...]:
     """The sets of columns that checks of a model want to be unique in all its rows."""
     whole = (a for a in model.annotations if a.settings.enabled and a.settings.where is None)
-    found = (_unique_key(a) for a in whole if model.config.batch_by is None)
-    return tuple(dict.fromkeys(key for key in found if key))
+    keys = (_unique_key(a) for a in whole if model.config.batch_by is None)
+    return tuple(dict.fromkeys(key for key in keys if key))
 
 
 def _unique_key(annotation: Annotation) -> frozenset[str]:

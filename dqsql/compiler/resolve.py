@@ -285,8 +285,8 @@ class Resolver:
                 hint="for example: @expect(sum(amount) = metric('ledger', 'sum(amount)'))",
             )
         inner = parse_expression(args[1].this, context.span) if _is_text(args[1]) else args[1]
-        alone = replace(context, column=None, columns=())
-        text = to_sql(self._expand(inner, alone))
+        bare_context = replace(context, column=None, columns=())
+        text = to_sql(self._expand(inner, bare_context))
         other = exp.Anonymous(this=METRIC_OF, expressions=[args[0], exp.Literal.string(text)])
         other.meta[AS_WRITTEN] = node.copy()
         return other

@@ -133,12 +133,14 @@ def scan_groups(
     min/max stays on the code-generated path. `columns` gives those of the model's columns; it
     decides which values are counted as texts and which as whole numbers.
     """
-    found: dict[ScanPass, list[StateColumn]] = {}
+    states_by_pass: dict[ScanPass, list[StateColumn]] = {}
     for state in states:
-        found.setdefault(_pass_of(state, types, columns or {}), []).append(state)
+        states_by_pass.setdefault(_pass_of(state, types, columns or {}), []).append(state)
     groups: list[ScanGroup] = []
-    for kind in sorted(found, key=lambda kind: kind.order):
-        parts = [(s,) for s in found[kind]] if kind.apart else [tuple(found[kind])]
+    for kind in sorted(states_by_pass, key=lambda kind: kind.order):
+        parts = (
+            [(s,) for s in states_by_pass[kind]] if kind.apart else [tuple(states_by_pass[kind])]
+        )
         groups.extend(ScanGroup(part, kind) for part in parts)
     return tuple(groups)
 

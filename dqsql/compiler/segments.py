@@ -91,8 +91,8 @@ def batch_source(model: CheckModel) -> tuple[str, str] | None:
     query, table = read
     if not all(map(is_of_a_row, query.expressions)):
         return None
-    found = _handed_on(query, batch_by.name, table.alias_or_name)
-    return None if found is None else (table.name, found)
+    source_column = _handed_on(query, batch_by.name, table.alias_or_name)
+    return None if source_column is None else (table.name, source_column)
 
 
 def handed_on(model: CheckModel, relation: str, names: Iterable[str]) -> list[str]:

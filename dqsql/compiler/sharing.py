@@ -72,17 +72,21 @@ def shared_rows(plans: Iterable[Plan]) -> list[SharedRows]:
     readers = Counter(_read(plan.model) for plan in plans)
     groups: list[tuple[_Selection, list[Plan]]] = []
     for plan in plans:
-        found = _selection(plan.model) if readers[_read(plan.model)] > 1 else None
-        if found is None:
+        own_selection = _selection(plan.model) if readers[_read(plan.model)] > 1 else None
+        if own_selection is None:
             continue
         for place, (selection, members) in enumerate(groups):
-            both = selection.with_columns_of(found) if selection.rows == found.rows else None
+            both = (
+                selection.with_columns_of(own_selection)
+                if selection.rows == own_selection.rows
+                else None
+            )
             states = sum(len(member.states) for member in (*members, plan))
             if both is not None and states <= _MOST_STATES:
                 groups[place] = both, [*members, plan]
                 break
         else:
-            groups.append((found, [plan]))
+            groups.append((own_selection, [plan]))
     return [SharedRows(tuple(m), _reader(s, m)) for s, m in groups if len(m) > 1]
 
 
@@ -142,6 +146,6 @@ def _parts(query: exp.Select) -> list[exp.Expr]:
 
 def _is_computed(part: exp.Expr) -> bool:
     """Whether an expression gives one value for each row, and the same whenever it is computed."""
-    odd = part.find(exp.Query, exp.Window, exp.Lambda) is not None
+    is_complex = part.find(exp.Query, exp.Window, exp.Lambda) is not None
     functions = part.find_all(exp.Func)
-    return not odd and is_of_a_row(part) and all(isinstance(f, _GRAMMAR) for f in functions)
+    return not is_complex and is_of_a_row(part) and all(isinstance(f, _GRAMMAR) for f in functions)

@@ -265,12 +265,16 @@ def _row_demand(part: exp.Expr, rows: Predicate) -> _RowDemand | None:
         return None
     wanted = number(part.expression)
     use = next(m for i, m in enumerate(rows.metrics) if part.this.name == placeholder(i).name)
-    found = use.sql.unnest()
+    expression = use.sql.unnest()
     if wanted == 1 and not isinstance(part, exp.LTE):
-        return _share_demand(use, found)
+        return _share_demand(use, expression)
     if wanted == 0 and not isinstance(part, exp.GTE):
-        counts = use.name in BAD_ROW_METRICS or function_name(found) == "count_if"
-        return _RowDemand(use, found, _row_count(found), _keys(found)) if counts else None
+        counts = use.name in BAD_ROW_METRICS or function_name(expression) == "count_if"
+        return (
+            _RowDemand(use, expression, _row_count(expression), _keys(expression))
+            if counts
+            else None
+        )
     return None
 
 
@@ -373,9 +377,9 @@ def _condition(
         raise _problem(annotation, setting, message, example) from error
     if not isinstance(ast, COMPARISONS) or ast.this.name != _MEASURED:
         raise _problem(annotation, setting, f"{setting} is not a comparison: {text!r}", example)
-    found = ast.copy()
-    found.set("this", operand.copy())
-    return found
+    condition = ast.copy()
+    condition.set("this", operand.copy())
+    return condition
 
 
 def _condition_text(annotation: Annotation, setting: str, operator: type[exp.Binary] | None) -> str:

@@ -212,8 +212,8 @@ def repeated_checks(plan: Plan) -> Iterator[str]:
     `@not_null` next to a column and `@not_null(column)` elsewhere are the same.
     """
     seen: dict[tuple[str, ...], list[Check | Monitor]] = {}
-    said: tuple[Check | Monitor, ...] = (*plan.checks, *plan.monitors)
-    for declared in said:
+    declarations: tuple[Check | Monitor, ...] = (*plan.checks, *plan.monitors)
+    for declared in declarations:
         if DBT_TEST in declared.settings.options:
             continue
         others = seen.setdefault(declared.metrics, [])
@@ -236,8 +236,13 @@ def _meaning(declared: Check | Monitor) -> tuple[object, ...]:
             for name, text in declared.arguments.items()
             if text.strip("`").lower() != about
         }
-        said: tuple[object, ...] = (declared.kind, arguments, declared.demand, declared.relations)
+        meaning: tuple[object, ...] = (
+            declared.kind,
+            arguments,
+            declared.demand,
+            declared.relations,
+        )
     else:
         warning = declared.warning and declared.warning.predicate
-        said = (declared.predicate, declared.rows, warning)
-    return (*said, declared.settings)
+        meaning = (declared.predicate, declared.rows, warning)
+    return (*meaning, declared.settings)

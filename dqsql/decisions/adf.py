@@ -191,8 +191,8 @@ def _singular(x: FloatArray, lengths: IntArray) -> FloatArray:
         for order in range(aic.shape[1]):
             fit = _least_squares(stack[:, :, : order + 2], stack[:, :, -1])
             residual = np.where(fit.residual > exact, fit.residual, 0.0)
-            found = rows * np.log(residual / rows) + 2 * fit.rank
-            aic[:, order] = np.where(order <= top, found, np.inf)
+            criterion = rows * np.log(residual / rows) + 2 * fit.rank
+            aic[:, order] = np.where(order <= top, criterion, np.inf)
         lags = (aic <= aic.min(axis=1, keepdims=True) + _AIC_TIE).argmax(axis=1)
         stack, _ = _design(x, lengths, lags, level_last=False)
         fit = _least_squares(stack[:, :, :-1], stack[:, :, -1])

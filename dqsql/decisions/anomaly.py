@@ -191,13 +191,13 @@ def evaluate_many(
             waiting.append((position, series))
     predictions = _predict(chosen, [series for _, series in waiting])
     bands = _bands(chosen, [series for _, series in waiting], predictions, settings)
-    for (position, series), found, band in zip(waiting, predictions, bands, strict=True):
-        if isinstance(found, Prediction):
-            decided[position] = _decide(chosen, series, found, band, settings)
+    for (position, series), prediction, band in zip(waiting, predictions, bands, strict=True):
+        if isinstance(prediction, Prediction):
+            decided[position] = _decide(chosen, series, prediction, band, settings)
         else:
-            late = isinstance(found, TooLittleHistoryError)
+            late = isinstance(prediction, TooLittleHistoryError)
             status: Status = "too_little_history" if late else "undecidable"
-            decided[position] = _undecided(status, str(found), series)
+            decided[position] = _undecided(status, str(prediction), series)
     return [d for d in decided if d is not None]
 
 

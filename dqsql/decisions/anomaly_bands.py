@@ -65,10 +65,10 @@ def bands_of(
         settings: which sides are looked at.
         by_day: whether series with several batches a day have the band of `_LOOSE_RATE` instead.
     """
-    alone = [_rate_alone(series, rate) if by_day else None for series in many]
+    single_rates = [_rate_alone(series, rate) if by_day else None for series in many]
     bands: dict[int, Band] = {}
-    for alike in set(alone):
-        places = [i for i, other in enumerate(alone) if other == alike]
+    for alike in set(single_rates):
+        places = [i for i, other in enumerate(single_rates) if other == alike]
         group = [found[i] for i in places], [many[i] for i in places]
         bands.update(zip(places, _bands_alike(*group, rate, settings, alike), strict=True))
     return [bands[i] for i in range(len(found))]

@@ -145,10 +145,10 @@ def fit_programs(
     columns = [usable_of(history, config) for history in histories]
     series = series_of(histories, columns, transforms_of(histories, columns, config), config)
     missing = [_completeness(history, config) for history in histories]
-    found = _candidates(series, [budget for _, _, budget in missing], config)
+    column_candidates = _candidates(series, [budget for _, _, budget in missing], config)
     return [
         _fit(history, candidates, *bounded, config)
-        for history, candidates, bounded in zip(histories, found, missing, strict=True)
+        for history, candidates, bounded in zip(histories, column_candidates, missing, strict=True)
     ]
 
 
@@ -188,10 +188,12 @@ def evaluate(
     status: Status = verdicts[0].status if verdicts else "pass"
     scores = [verdict.score for verdict in verdicts if not np.isnan(verdict.score)]
     score = max(scores) if scores else (float("nan") if verdicts else 0.0)
-    told = [verdict.explanation for verdict in verdicts if verdict.status != "pass"]
-    if not told:
-        told = [f"all {len(verdicts)} learned bounds are kept." if verdicts else "no bounds."]
-    return ProgramVerdict(program, status, score, tuple(verdicts), " ".join(told))
+    explanations = [verdict.explanation for verdict in verdicts if verdict.status != "pass"]
+    if not explanations:
+        explanations = [
+            f"all {len(verdicts)} learned bounds are kept." if verdicts else "no bounds."
+        ]
+    return ProgramVerdict(program, status, score, tuple(verdicts), " ".join(explanations))
 
 
 def _check(histories: Sequence[ColumnHistory], config: AvhConfig) -> None:
@@ -239,33 +241,33 @@ def _with_shifts(history: ColumnHistory) -> ColumnHistory:
     # As a normal distribution has it; between infinities there is no distance.
     with np.errstate(invalid="ignore", over="ignore"):
         size = (known.get("p75", np.nan) - known.get("p25", np.nan)) / _QUARTILES_APART
-    found: dict[str, dict[str, float]] = {}
+    shifts: dict[str, dict[str, float]] = {}
     if 0 < size < np.inf:
         for by in _SHIFTS:
             moved = {m: known[m] + by * size for m in _MOVED if m in known}
-            found[f"all_{by:+g}"] = {**moved, "emd": abs(by) * size, "cohen_d": abs(by)}
+            shifts[f"all_{by:+g}"] = {**moved, "emd": abs(by) * size, "cohen_d": abs(by)}
     if "l_1" in known:
-        found |= {f"exchanged_{share}": {"l_1": 2 * share, "l_inf": share} for share in _EXCHANGED}
+        shifts |= {f"exchanged_{share}": {"l_1": 2 * share, "l_inf": share} for share in _EXCHANGED}
     usual = history.values[history.rows]
     for name in (n for n in _LEVELS if n in known):
         series = usual[:, history.metrics.index(name)]
         series = series[usable(series)]
         spread = float(series.std()) if series.size else 0.0
         if spread > 0:
-            found |= {f"{_LEVEL}{by:+g}_{name}": {name: known[name] + by * spread} for by in _FAR}
+            shifts |= {f"{_LEVEL}{by:+g}_{name}": {name: known[name] + by * spread} for by in _FAR}
     fixed = [
         name
         for name, series in zip(history.metrics, usual.T, strict=True)
         if name in LENGTH_METRICS and is_constant(series[np.isfinite(series)]) and known[name] > 0
     ]
     if fixed:
-        found |= {f"length_{by:+g}": {m: known[m] * (1 + by) for m in fixed} for by in _LONGER}
-    if not found or not len(history.issue_values):
+        shifts |= {f"length_{by:+g}": {m: known[m] * (1 + by) for m in fixed} for by in _LONGER}
+    if not shifts or not len(history.issue_values):
         return history
-    rows = [[{**known, **changed}[m] for m in history.metrics] for changed in found.values()]
+    rows = [[{**known, **changed}[m] for m in history.metrics] for changed in shifts.values()]
     return replace(
         history,
-        issues=(*history.issues, *found),
+        issues=(*history.issues, *shifts),
         issue_values=np.concatenate([history.issue_values, rows]),
     )
 
@@ -281,8 +283,10 @@ def _candidates(
         ]
     flat = [one for column in series for one in column]
     each = [b for column, b in zip(series, budgets, strict=True) for _ in column]
-    found = iter(calibrated_candidates(flat, each))
-    return [[candidates for _ in column for candidates in next(found)] for column in series]
+    flat_candidates = iter(calibrated_candidates(flat, each))
+    return [
+        [candidates for _ in column for candidates in next(flat_candidates)] for column in series
+    ]
 
 
 def _fit(
@@ -367,8 +371,8 @@ def _join_sides(clauses: Sequence[Clause]) -> list[Clause]:
     """Join a lower and an upper bound of the same transformed metric into one interval."""
     joined: dict[tuple[str, Transform, str], Clause] = {}
     for number, clause in enumerate(clauses):
-        alone = clause.method != "student_t"
-        key = (clause.metric, clause.transform, str(number) if alone else "")
+        is_separate = clause.method != "student_t"
+        key = (clause.metric, clause.transform, str(number) if is_separate else "")
         one = joined.get(key)
         joined[key] = (
             clause

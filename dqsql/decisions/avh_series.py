@@ -84,17 +84,17 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
     enough = np.isfinite(raw[:, rows]).sum(axis=1) >= np.minimum(config.min_history, sizes)
     there = np.isfinite(values[:, changed_row(history)])
     chosen = np.flatnonzero(~left_out & enough & there)
-    found = values[chosen]
+    chosen_values = values[chosen]
     if not paper:
         if ROWS in history.metrics:
             counts = values[history.metrics.index(ROWS)]
             names = [history.metrics[i] for i in chosen]
-            found = np.array(
-                [of_usual_rows(m, v, counts) for m, v in zip(names, found, strict=True)]
-            ).reshape(found.shape)
-        found = without_outliers_each(found, distance[chosen])
+            chosen_values = np.array(
+                [of_usual_rows(m, v, counts) for m, v in zip(names, chosen_values, strict=True)]
+            ).reshape(chosen_values.shape)
+        chosen_values = without_outliers_each(chosen_values, distance[chosen])
     rates = tuple(_null_rate(int(missing[i]), int(sizes[i])) for i in chosen)
-    return Usable(tuple(chosen.tolist()), found, rates, distance[chosen])
+    return Usable(tuple(chosen.tolist()), chosen_values, rates, distance[chosen])
 
 
 def _follow_digits(history: ColumnHistory) -> BoolArray:
@@ -164,10 +164,10 @@ def transforms_of(
         if config.bounds == "calibrated":
             logarithms = np.concatenate([_logarithms(histories[n], columns[n]) for n in numbers])
             distance = np.concatenate([columns[n].distances for n in numbers])
-            found = _offers(values, chosen, distance, logarithms)
+            group_offers = _offers(values, chosen, distance, logarithms)
         else:
-            found = [() if transform is None else (transform,) for transform in chosen]
-        for (number, i), offer in zip(alike, found, strict=True):
+            group_offers = [() if transform is None else (transform,) for transform in chosen]
+        for (number, i), offer in zip(alike, group_offers, strict=True):
             offers[number][i] = offer
     return offers
 
@@ -195,7 +195,7 @@ def _offers(
     lags = np.zeros(len(values), dtype=int)
     seasonal = np.flatnonzero(plain & ~distance)
     lags[seasonal] = _seasons(values[seasonal])
-    found: _Offers = []
+    all_offers: _Offers = []
     for transform, also, lag, logs in zip(chosen, plain, lags.tolist(), logarithms, strict=True):
         offers = [] if transform is None else [transform]
         if also:
@@ -204,8 +204,8 @@ def _offers(
             offers.append(Transform(lag=lag))
         if logs:
             offers += [Transform(log=True, lag=offer.lag) for offer in offers if not offer.log]
-        found.append(tuple(dict.fromkeys(offers)))
-    return found
+        all_offers.append(tuple(dict.fromkeys(offers)))
+    return all_offers
 
 
 def _logarithms(history: ColumnHistory, column: Usable) -> BoolArray:
@@ -311,10 +311,10 @@ def _column_series(
 def _ranges(history: ColumnHistory) -> FloatArray:
     """Largest less smallest value of a column in each batch, of times in days; empty for texts."""
     columns = dict(zip(history.metrics, history.values.T, strict=True))
-    found = columns.get("range", np.array([]))
+    ranges = columns.get("range", np.array([]))
     if columns.keys() >= set(ENDS):
-        found = columns[ENDS[1]] - columns[ENDS[0]]
-    return np.asarray(found, dtype=float)
+        ranges = columns[ENDS[1]] - columns[ENDS[0]]
+    return np.asarray(ranges, dtype=float)
 
 
 def resolution(

@@ -56,10 +56,10 @@ def parse_budget(text: str) -> Budget:
     Raises:
         DecisionError: it cannot be read, or allows nothing.
     """
-    found = _TEXT.fullmatch(text.strip())
-    if found is None:
+    match = _TEXT.fullmatch(text.strip())
+    if match is None:
         raise DecisionError(f"cannot read the false-alarm budget {text!r}", hint=_EXAMPLE)
-    written = found["count"].lower()
+    written = match["count"].lower()
     count = _WORDS.get(written)
     if count is None:
         try:
@@ -68,16 +68,16 @@ def parse_budget(text: str) -> Budget:
             count = math.nan
     if not math.isfinite(count):
         raise DecisionError(
-            f"false-alarm budget {text!r}: {found['count']!r} is not a number", hint=_EXAMPLE
+            f"false-alarm budget {text!r}: {match['count']!r} is not a number", hint=_EXAMPLE
         )
-    unit = found["unit"].lower()
+    unit = match["unit"].lower()
     days = DAYS.get(unit, DAYS.get(unit.removesuffix("s")))
     if days is None:
         raise DecisionError(
-            f"false-alarm budget {text!r}: {found['unit']!r} is not a length of time",
+            f"false-alarm budget {text!r}: {match['unit']!r} is not a length of time",
             hint=nearest(unit, DAYS) or f"one of {', '.join(DAYS)}",
         )
-    times = float(found["times"] or 1)
+    times = float(match["times"] or 1)
     if count <= 0 or times <= 0:
         raise DecisionError(
             f"false-alarm budget {text!r} allows no false alarm at all",

@@ -90,15 +90,17 @@ class Cadence:
 
         Without the last of them where `last` is so near that it is that batch.
         """
-        found = [m for m in self._steps(first, last) if self.expects(m)]
+        moments = [m for m in self._steps(first, last) if self.expects(m)]
         near = (self.step or dt.timedelta()) / 2
-        is_last = found and (_meets(found[-1], last) if self.months else last - found[-1] < near)
-        return found[:-1] if is_last else found
+        is_last = moments and (
+            _meets(moments[-1], last) if self.months else last - moments[-1] < near
+        )
+        return moments[:-1] if is_last else moments
 
     def next_after(self, moment: dt.datetime) -> dt.datetime:
         """The next place at which a batch is expected."""
-        found = next((m for m in self._steps(moment, None) if self.expects(m)), None)
-        return self.after(moment) if found is None else found
+        next_moment = next((m for m in self._steps(moment, None) if self.expects(m)), None)
+        return self.after(moment) if next_moment is None else next_moment
 
     def _steps(self, first: dt.datetime, last: dt.datetime | None) -> Iterator[dt.datetime]:
         place = first
@@ -300,7 +302,7 @@ def clocks_in(text: str) -> tuple[str, ...]:
     >>> clocks_in("from_utc_timestamp(ts, 'Asia/Tokyo')"), clocks_in("to_utc(t, 'Asia/Tokyo')")
     (('Asia/Tokyo',), ())
     """
-    return zones_in(" ".join(f"'{found[1] or found[2]}'" for found in _LOCAL.finditer(text)))
+    return zones_in(" ".join(f"'{match[1] or match[2]}'" for match in _LOCAL.finditer(text)))
 
 
 def _is_zone(name: str) -> bool:
@@ -402,5 +404,5 @@ def live_delays(
 
     A backfill checks batches long after; these say nothing. `ends` are ends and checks, in time.
     """
-    found = [checked - end for end, checked in ends]
-    return [d for d in found[-10:] if -step <= d <= 3 * step]
+    delays = [checked - end for end, checked in ends]
+    return [d for d in delays[-10:] if -step <= d <= 3 * step]

@@ -85,10 +85,10 @@ def paper_candidates(series: CandidateSeries, budget: float) -> list[Candidates]
     if spread <= tolerance:
         covers = ~(np.abs(series.issues - center) <= tolerance) & ~unknown
         lower, upper = np.array([center - tolerance]), np.array([center + tolerance])
-        found = Candidates(
+        candidates = Candidates(
             series, center, 0.0, "equality", lower, upper, np.zeros(1), covers[None, :]
         )
-        return [found] if covers.any() else []
+        return [candidates] if covers.any() else []
     method = fpr_bounds.paper_method(series.metric)
     fpr = fpr_bounds.paper_fpr(method, _PAPER_GRID)
     width = _PAPER_GRID * spread
@@ -125,7 +125,7 @@ def calibrated_candidates(
     Distances get an upper side only. Of clauses that catch the same issues, only the widest is
     returned: it has the smallest FPR, so no other can be chosen.
     """
-    found: list[list[Candidates]] = [[] for _ in many]
+    candidate_lists: list[list[Candidates]] = [[] for _ in many]
     alike: dict[tuple[int, int, float], list[int]] = defaultdict(list)
     for place, one in enumerate(many):
         degrees = fpr_bounds.tail_dof(one.values.size, one.metric, one.transform.lag > 0)
@@ -137,8 +137,8 @@ def calibrated_candidates(
             tail = _tail(size, degrees)
             for side in (1.0, -1.0):
                 for place, candidates in group.candidates(side, tail):
-                    found[some[place]].append(candidates)
-    return found
+                    candidate_lists[some[place]].append(candidates)
+    return candidate_lists
 
 
 @lru_cache(maxsize=1024)

@@ -45,7 +45,7 @@ def clauses_of(history: ColumnHistory, fpr: float, min_history: int) -> list[Cla
     if ROWS not in history.metrics or not metrics:
         return []
     rows = history.values[:, history.metrics.index(ROWS)]
-    found: list[Clause] = []
+    clauses: list[Clause] = []
     for metric in metrics:
         values = history.values[:, history.metrics.index(metric)]
         known = np.isfinite(values) & (rows > 0)
@@ -53,8 +53,8 @@ def clauses_of(history: ColumnHistory, fpr: float, min_history: int) -> list[Cla
             continue
         rate = _rate(metric, metrics, fpr)
         for side, part in _sides(metric, float(np.median(values[known]))):
-            found += _clause(history, metric, known, rows[known], rate * part, side)
-    return found
+            clauses += _clause(history, metric, known, rows[known], rate * part, side)
+    return clauses
 
 
 def _sides(metric: str, usual: float) -> tuple[tuple[float, float], ...]:
@@ -147,10 +147,10 @@ def with_catches(
     An issue is one goal for each of the `factors`: how much further out it must lie.
     """
     goals = np.zeros((len(factors), len(names)), dtype=np.bool_)
-    found = []
+    catching_clauses = []
     for clause in clauses:
         broken = outside(clause, issues[clause.metric], issues[ROWS], factors)
         goals |= broken
         caught = tuple(n for n, hit in zip(names, broken[0], strict=True) if hit)
-        found.append(replace(clause, catches=caught))
-    return found, goals.ravel()
+        catching_clauses.append(replace(clause, catches=caught))
+    return catching_clauses, goals.ravel()

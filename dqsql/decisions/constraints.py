@@ -102,9 +102,9 @@ def unevaluated(
     by_id = {c.id: c for c in plan.checks}
     refused = ((by_id[check], error) for check, error in errors.items())
     broken = [*((c, _about_texts(c, error, types)) for c, error in refused), *plan.refused]
-    told = any(c.name == CONTRACT_TAG for c in plan.declared)
+    has_contract = any(c.name == CONTRACT_TAG for c in plan.declared)
     return (
-        replace(error_result(check, error, batch), **(_gone(check, types) if told else {}))
+        replace(error_result(check, error, batch), **(_gone(check, types) if has_contract else {}))
         for check, error in broken
         for batch in batches
     )
@@ -178,10 +178,12 @@ def _thresholds(check: Check) -> dict[str, Any]:
     """What fails and what warns, for a check with two thresholds or one of its own."""
     if check.demand is None:
         return {}
-    found = {"fails": check.demand} if check.severity is Severity.ERROR else {"warns": check.demand}
+    thresholds = (
+        {"fails": check.demand} if check.severity is Severity.ERROR else {"warns": check.demand}
+    )
     if check.warning is not None:
-        found["warns"] = check.warning.demand
-    return {"thresholds": {k: v.removeprefix("expected ") for k, v in found.items()}}
+        thresholds["warns"] = check.warning.demand
+    return {"thresholds": {k: v.removeprefix("expected ") for k, v in thresholds.items()}}
 
 
 def _message_of_dbt(check: Check, status: Status, counted: MetricValue | None) -> str | None:
@@ -266,13 +268,13 @@ def decide(
     that is not the expression.
     """
     expression = _demand(expression)
-    told = _without_differences(observations)
-    values = [o.value for o in told if o.value is not None]
+    shown_observations = _without_differences(observations)
+    values = [o.value for o in shown_observations if o.value is not None]
     # Two numbers that must be equal are told by digits in which they differ.
     apart = abs(values[0] - values[1]) if len(values) == 2 and bounds is None else None
-    seen = "; ".join(_seen(o, expression, bounds, apart) for o in told)
+    seen = "; ".join(_seen(o, expression, bounds, apart) for o in shown_observations)
     if holds is None or (holds and spotless is None):
-        return _no_data(told, seen, expression, no_data, bounds)
+        return _no_data(shown_observations, seen, expression, no_data, bounds)
     whole = len(observations) == 1 and _is_whole_compliance(observations[0], bounds)
     if whole:
         seen = _rows_meeting(observations[0], expression)

@@ -103,10 +103,10 @@ def decide_schema(
         return SchemaVerdict(Status.PASS, f"{count}, as before{moved}", changes)
     refused = [k for k in kinds if k not in allow]
     passing = changes.words([k for k in kinds if k in allow])
-    told = (changes.words(refused), f"{passing} (allowed)" if passing else "")
+    texts = (changes.words(refused), f"{passing} (allowed)" if passing else "")
     failing = Status.FAIL if severity is Severity.ERROR else Status.WARN
     status = failing if refused else Status.PASS
-    return SchemaVerdict(status, f"{'; '.join(filter(None, told))}{moved}", changes)
+    return SchemaVerdict(status, f"{'; '.join(filter(None, texts))}{moved}", changes)
 
 
 REMOVED, NARROWED, WIDENED = "removed", "narrowed", "widened"
@@ -187,23 +187,23 @@ def column_changes(
     case, as Spark does.
     """
     new = {name.casefold(): (name, kind) for name, kind in now.items()}
-    found = []
+    changes = []
     for name, kind in promised.items():
         if name.casefold() not in new:
-            found.append(ContractChange(REMOVED, True, _with_type(name, kind)))
+            changes.append(ContractChange(REMOVED, True, _with_type(name, kind)))
             continue
         shown, actual = new[name.casefold()]
         change = change_of_type(kind, actual)
         if change is not None:
             text = f"{shown} ({kind} -> {actual})"
-            found.append(ContractChange(change, change != WIDENED, text))
+            changes.append(ContractChange(change, change != WIDENED, text))
     known = {name.casefold() for name in promised}
-    found += [
+    changes += [
         ContractChange(ADDED, closed, _with_type(name, kind))
         for key, (name, kind) in new.items()
         if key not in known
     ]
-    return found
+    return changes
 
 
 def decide_columns(
@@ -229,9 +229,9 @@ def words_of(changes: Sequence[ContractChange]) -> str:
     for breaking, title in ((True, "breaking"), (False, "compatible")):
         mine = [c for c in changes if c.breaking is breaking]
         kinds = sorted({c.kind for c in mine}, key=_told_at)
-        told = [f"{k} {', '.join(c.text for c in mine if c.kind == k)}" for k in kinds]
-        if told:
-            parts.append(f"{title}: {', '.join(told)}")
+        texts = [f"{k} {', '.join(c.text for c in mine if c.kind == k)}" for k in kinds]
+        if texts:
+            parts.append(f"{title}: {', '.join(texts)}")
     return "; ".join(parts)
 
 
@@ -242,21 +242,21 @@ def _told_at(kind: str) -> tuple[int, str]:
 
 def contract_changes(before: Contract, now: Contract) -> tuple[ContractChange, ...]:
     """What a new version of a contract changes for those who rely on the old one."""
-    found = column_changes(_types(before), _types(now))
+    changes = column_changes(_types(before), _types(now))
     old = {c.name.casefold(): c for c in before.columns}
     for column in now.columns:
         if column.name.casefold() in old:
-            found += _promises(before, old[column.name.casefold()], now, column)
+            changes += _promises(before, old[column.name.casefold()], now, column)
     kept = {c.name.casefold() for c in now.columns}.intersection(old)
     was, is_now = _checks(before, kept), _checks(now, kept)
-    found += _changes_of_rules(list((was - is_now).elements()), list((is_now - was).elements()))
+    changes += _changes_of_rules(list((was - is_now).elements()), list((is_now - was).elements()))
     if [n.casefold() for n in before.key] != [n.casefold() for n in now.key]:
         text = f"{', '.join(before.key) or 'none'} -> {', '.join(now.key) or 'none'}"
-        found.append(ContractChange("key", bool(before.key), text))
+        changes.append(ContractChange("key", bool(before.key), text))
     if before.closed != now.closed:
         kind = "no longer closed" if before.closed else "now closed"
-        found.append(ContractChange(kind, before.closed, "further columns"))
-    return tuple(sorted(found, key=lambda c: not c.breaking))
+        changes.append(ContractChange(kind, before.closed, "further columns"))
+    return tuple(sorted(changes, key=lambda c: not c.breaking))
 
 
 def _changes_of_rules(lost: list[str], gained: list[str]) -> Iterator[ContractChange]:
@@ -294,7 +294,7 @@ def _types(contract: Contract) -> dict[str, str]:
 def _promises(
     old: Contract, before: ContractColumn, new: Contract, now: ContractColumn
 ) -> list[ContractChange]:
-    found = []
+    changes = []
     # That a key is another one is told as such.
     is_told = (before.key is None) != (now.key is None) and before.unique == now.unique
     was_unique = old.is_unique(before)
@@ -303,21 +303,21 @@ def _promises(
         (was_unique if is_told else new.is_unique(now), was_unique, "now unique", _NOT_UNIQUE),
     ):
         if is_there != was_there:
-            found.append(ContractChange(gained if is_there else lost, was_there, now.name))
+            changes.append(ContractChange(gained if is_there else lost, was_there, now.name))
     is_exact = bool(before.type) and not is_logical(before.type)
     if (before.type and not now.type) or (
         is_exact and is_logical(now.type) and is_of_logical(now.type, before.type)
     ):
         text = f"{now.name} ({before.type} -> {now.type or 'any type'})"
-        found.append(ContractChange("less typed", True, text))
-    return found
+        changes.append(ContractChange("less typed", True, text))
+    return changes
 
 
 def _checks(contract: Contract, kept: Collection[str]) -> Counter[str]:
     """All rules, as often as they are there, but those of columns that only one version has."""
-    found = [_text(check, None) for check in contract.checks]
+    rules = [_text(check, None) for check in contract.checks]
     columns = (c for c in contract.columns if c.name.casefold() in kept)
-    return Counter([*found, *(_text(check, c.name) for c in columns for check in c.checks)])
+    return Counter([*rules, *(_text(check, c.name) for c in columns for check in c.checks)])
 
 
 def _text(check: ContractCheck, column: str | None) -> str:

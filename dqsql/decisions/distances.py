@@ -321,11 +321,13 @@ def _with_unlisted(state: CategoricalState, against: CategoricalState) -> Catego
     if not state.counts or not state.other or not against.size:
         return state
     most, scale = min(state.counts.values()), state.size / against.size
-    found = {v: min(c * scale, most) for v, c in against.counts.items() if v not in state.counts}
-    part = min(1.0, state.other / (sum(found.values()) or 1.0))
-    found = {value: count * part for value, count in found.items()}
-    other = max(0.0, state.other - sum(found.values()))
-    return CategoricalState({**state.counts, **found}, other)
+    unlisted_counts = {
+        v: min(c * scale, most) for v, c in against.counts.items() if v not in state.counts
+    }
+    part = min(1.0, state.other / (sum(unlisted_counts.values()) or 1.0))
+    unlisted_counts = {value: count * part for value, count in unlisted_counts.items()}
+    other = max(0.0, state.other - sum(unlisted_counts.values()))
+    return CategoricalState({**state.counts, **unlisted_counts}, other)
 
 
 def _own(state: CategoricalState, shared: float) -> FloatArray:
@@ -352,7 +354,7 @@ def _shared_of_keys(reference: CategoricalState, new: CategoricalState) -> float
         return 1.0
     apart = 1.0 - len(once[0] & once[1]) / max(map(len, once))
     apart = max(0.0, apart - _BY_CHANCE) / (1.0 - _BY_CHANCE)
-    keys = min(len(found) / len(side) for found, side in zip(once, sides, strict=True))
+    keys = min(len(single_keys) / len(side) for single_keys, side in zip(once, sides, strict=True))
     return 1.0 - keys * apart if keys >= _KEYS else 1.0
 
 

@@ -171,8 +171,10 @@ def _with_unkept(state: CategoricalState, shares: Mapping[str, float]) -> Catego
     hidden = {n: min(s * size, most) for n, s in shares.items() if n not in state.counts}
     total = sum(hidden.values())
     scale = min(1.0, state.other / total) if total > 0 else 0.0
-    found = {name: scale * count for name, count in hidden.items()}
-    return CategoricalState({**state.counts, **found}, max(0.0, state.other - scale * total))
+    unkept_counts = {name: scale * count for name, count in hidden.items()}
+    return CategoricalState(
+        {**state.counts, **unkept_counts}, max(0.0, state.other - scale * total)
+    )
 
 
 def pooled_categories(parts: Sequence[CategoricalState]) -> CategoricalState:
@@ -293,12 +295,12 @@ def ks_p_value(statistic: float, rows: float, other_rows: float) -> float:
 
 
 def _quantile_shifts(reference: Numbers, new: Numbers) -> tuple[str, ...]:
-    told = []
+    shifts = []
     for rank in _RANKS:
         old, now = reference.at_rank(rank), new.at_rank(rank)
         name = "median" if rank == 0.5 else f"p{100 * rank:.0f}"
-        told.append(f"{name} {number_text(old)} -> {number_text(now)}")
-    return tuple(told)
+        shifts.append(f"{name} {number_text(old)} -> {number_text(now)}")
+    return tuple(shifts)
 
 
 def _category_shifts(names: Sequence[str | None], p: FloatArray, q: FloatArray) -> tuple[str, ...]:
@@ -320,11 +322,11 @@ def new_categories(before: CategoricalState, now: CategoricalState) -> tuple[str
     """
     if not before.counts or before.other or now.other or len(now.counts) > _FEW_VALUES:
         return ()
-    found = {name: share for name, share in now.shares.items() if name not in before.counts}
-    if len(found) > len(before.counts.keys() & now.counts.keys()):
+    new_shares = {name: share for name, share in now.shares.items() if name not in before.counts}
+    if len(new_shares) > len(before.counts.keys() & now.counts.keys()):
         return ()
-    most = sorted(found, key=lambda name: (-found[name], name))[:_SHOWN]
-    return tuple(_shift(repr(name), 0.0, found[name]) for name in most)
+    most = sorted(new_shares, key=lambda name: (-new_shares[name], name))[:_SHOWN]
+    return tuple(_shift(repr(name), 0.0, new_shares[name]) for name in most)
 
 
 def _shift(what: str, before: float, now: float) -> str:

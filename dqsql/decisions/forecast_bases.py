@@ -42,20 +42,20 @@ def bases_of(values: FloatArray, slots: Mapping[str, IntArray]) -> list[Forecast
     """All bases of some series, the simplest first; `slots` as for `forecasts.choose`."""
     level, leverage = _running_mean(values)
     line, of_line = _line(values)
-    found = [ForecastBase("", False, 0, level, leverage)]
+    bases = [ForecastBase("", False, 0, level, leverage)]
     still = is_still(values)
     if still.any():
         middle = _running_median(values, still)
         # One level that holds: nothing is added for its uncertainty.
-        found.append(ForecastBase("", False, 0, middle, np.where(np.isnan(middle), np.inf, 0.0)))
+        bases.append(ForecastBase("", False, 0, middle, np.where(np.isnan(middle), np.inf, 0.0)))
     for name, places in slots.items():
         mean, uncertain = _running_slots(values, places)
-        found.append(ForecastBase(name, False, 1, mean, uncertain))
-    found.append(ForecastBase("", True, 1, line, of_line))
+        bases.append(ForecastBase(name, False, 1, mean, uncertain))
+    bases.append(ForecastBase("", True, 1, line, of_line))
     for name, places in slots.items():
         mean, uncertain = _running_slots(values - line[:, :-1], places)
-        found.append(ForecastBase(name, True, 2, line + mean, of_line + uncertain))
-    return found
+        bases.append(ForecastBase(name, True, 2, line + mean, of_line + uncertain))
+    return bases
 
 
 def _running_mean(values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -91,7 +91,7 @@ def _running_median(values: FloatArray, still: BoolArray) -> FloatArray:
     A series that hardly ever varies is back at its level after an exception: its mean and its last
     value are off for long, or once more.
     """
-    found = np.full((len(values), values.shape[1] + 1), np.nan)
+    medians = np.full((len(values), values.shape[1] + 1), np.nan)
     for row in np.flatnonzero(still):
         ranked: list[float] = []
         for place, value in enumerate(values[row].tolist(), start=1):
@@ -99,8 +99,8 @@ def _running_median(values: FloatArray, still: BoolArray) -> FloatArray:
                 insort(ranked, value)
             if ranked:
                 low, high = (len(ranked) - 1) // 2, len(ranked) // 2
-                found[row, place] = (ranked[low] + ranked[high]) / 2
-    return found
+                medians[row, place] = (ranked[low] + ranked[high]) / 2
+    return medians
 
 
 def _first(values: FloatArray) -> FloatArray:

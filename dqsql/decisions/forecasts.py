@@ -228,15 +228,15 @@ def _lone(values: FloatArray) -> BoolArray:
     far, first, size = _far_from_before(values)
     behind, last, size_behind = _far_from_before(values[:, ::-1])
     behind, last = behind[:, ::-1], last[:, ::-1]
-    found = (far | first) & (behind | last) & (far | behind)
-    found &= ~_beside(found)
+    lone_values = (far | first) & (behind | last) & (far | behind)
+    lone_values &= ~_beside(lone_values)
     known = np.isfinite(values).sum(axis=1)
-    sizes = np.where(found, np.fmin(size, size_behind[:, ::-1]), 0.0)
+    sizes = np.where(lone_values, np.fmin(size, size_behind[:, ::-1]), 0.0)
     most = np.maximum(1, _MOST_LONE * known).astype(int)
     ordered = np.pad(-np.sort(-sizes, axis=1), ((0, 0), (0, 1)))
     others = ordered[np.arange(len(ordered)), np.minimum(most, values.shape[1])]
-    few = (found.sum(axis=1) <= most)[:, None] | (last & (sizes > _MUCH * others[:, None]))
-    return np.asarray(found & few & (known >= _LONE_FROM)[:, None])
+    few = (lone_values.sum(axis=1) <= most)[:, None] | (last & (sizes > _MUCH * others[:, None]))
+    return np.asarray(lone_values & few & (known >= _LONE_FROM)[:, None])
 
 
 def _far_from_before(values: FloatArray) -> tuple[BoolArray, BoolArray, FloatArray]:
@@ -404,21 +404,21 @@ def _added(misses: FloatArray) -> FloatArray:
     """What is added to bases by each of `_CORRECTIONS`, C x the shape of the misses before."""
     known = ~np.isnan(misses)
     there = np.where(known, misses, 0.0)
-    found = np.zeros((len(_CORRECTIONS), *misses.shape))
+    corrections = np.zeros((len(_CORRECTIONS), *misses.shape))
     steps = np.arange(misses.shape[-1])
     places = np.maximum.accumulate(np.where(known, steps, 0), axis=-1)
-    last = found[-1]
+    last = corrections[-1]
     last[..., 1:] = np.take_along_axis(there, places, axis=-1)[..., :-1]
     for place, share in enumerate(_SHARES, start=1):
-        np.multiply(share, last, out=found[place])
+        np.multiply(share, last, out=corrections[place])
     # Mostly all series have their values in the same places.
     same = misses.shape[-2] > 0 and bool((known == known[..., :1, :]).all())
     counted = (known[..., :1, :] if same else known).astype(float)
     sums = _decayed(np.concatenate([there, counted], axis=-2), 1 - np.array(_WEIGHTS))
     split = misses.shape[-2]
     totals, weights = sums[..., :split, :], np.maximum(sums[..., split:, :], _NOTHING)
-    np.divide(totals, weights, out=found[1 + len(_SHARES) : -1, ..., 1:])
-    return found
+    np.divide(totals, weights, out=corrections[1 + len(_SHARES) : -1, ..., 1:])
+    return corrections
 
 
 def _decayed(values: FloatArray, decays: FloatArray) -> FloatArray:

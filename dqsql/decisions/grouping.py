@@ -141,16 +141,16 @@ def group_findings(
         symptoms: the findings, in any order.
         segments: number of segments that the batch has; None if it is not known.
     """
-    found = sorted(symptoms, key=_rank)
-    if not found:
+    sorted_symptoms = sorted(symptoms, key=_rank)
+    if not sorted_symptoms:
         return None
-    where = _segment_causes(found, segments)
-    causes = _causes(found)
-    ranked = [RankedSymptom(s, where.get(id(s)) or _cause(s, causes)) for s in found]
+    where = _segment_causes(sorted_symptoms, segments)
+    causes = _causes(sorted_symptoms)
+    ranked = [RankedSymptom(s, where.get(id(s)) or _cause(s, causes)) for s in sorted_symptoms]
     ranked.sort(key=lambda r: (not r.is_root, _rank(r.symptom)))
     named = {r.symptom.segment for r in ranked if r.is_root}
     about = tuple(sorted(s for s in named if s is not None)) if None not in named else ()
-    severity = min((s.severity for s in found), key=lambda s: _SEVERITY.get(s, 2))
+    severity = min((s.severity for s in sorted_symptoms), key=lambda s: _SEVERITY.get(s, 2))
     return GroupedFinding(severity, tuple(ranked), about)
 
 

@@ -115,8 +115,8 @@ def updated_findings(
         again = tested.keys() & known or (tested and row.get("segments") is None)
         if key not in before or not set(known).issubset(row["batches"]) or again:
             rest = [b for b in row["batches"] if b not in tested]
-            found = [_told(r) for b in row["batches"] for r in tested.get(b, ())]
-            row.update(_telling(row, (*found, *told_of(row["check_id"], rest))))
+            run_verdicts = [_told(r) for b in row["batches"] for r in tested.get(b, ())]
+            row.update(_telling(row, (*run_verdicts, *told_of(row["check_id"], rest))))
         if key in back and row["resolved_at"] is not None and known == row["batches"]:
             # It has passed since: nobody has to hear of it again.
             row.update(before[key], resolved_batch=row["resolved_batch"], reason=None)
@@ -150,10 +150,12 @@ def ends_later(row: Mapping[str, Any]) -> bool:
 
 
 def _by_check(results: Iterable[Result]) -> dict[str, dict[str, list[Result]]]:
-    found: dict[str, dict[str, list[Result]]] = {}
+    results_by_check: dict[str, dict[str, list[Result]]] = {}
     for result in results:
-        found.setdefault(result.check_id, {}).setdefault(result.batch or "", []).append(result)
-    return found
+        results_by_check.setdefault(result.check_id, {}).setdefault(result.batch or "", []).append(
+            result
+        )
+    return results_by_check
 
 
 def _is_pass(verdicts: Sequence[Result]) -> bool:
@@ -290,11 +292,11 @@ def _extend(row: Row, batch: str, bad: Sequence[Result], now: dt.datetime) -> No
     if worst is Status.FAIL and row["status"] == Status.WARN.value:
         # Who was told of a warning is owed the failure, even if it is resolved at once.
         _tell_again(row, now)
-    told = [_told(r) for r in bad]
+    verdicts = [_told(r) for r in bad]
     row.update(_extent(batches), status=worst.value, last_seen_at=now)
-    row.update(_segments(told, row.get("segments")))
+    row.update(_segments(verdicts, row.get("segments")))
     if batch == batches[-1]:
-        row.update(_message(told))
+        row.update(_message(verdicts))
 
 
 def _tell_again(row: Row, now: dt.datetime) -> None:
@@ -306,8 +308,12 @@ def _tell_again(row: Row, now: dt.datetime) -> None:
 
 def _told(result: Result) -> Row:
     """What a finding tells of a verdict, in the columns of dq_results."""
-    found: Row = {"batch": result.batch or "", "segment": result.segment, "message": result.message}
-    return {**found, "status": result.status.value, "severity": result.severity.value}
+    verdict: Row = {
+        "batch": result.batch or "",
+        "segment": result.segment,
+        "message": result.message,
+    }
+    return {**verdict, "status": result.status.value, "severity": result.severity.value}
 
 
 def _telling(row: Row, verdicts: Iterable[Row]) -> Row:
@@ -318,11 +324,11 @@ def _telling(row: Row, verdicts: Iterable[Row]) -> Row:
     bad = [v for v in verdicts if v["status"] in FINDING_STATUSES]
     if not bad:
         return {}
-    told, known = [Status(v["status"]) for v in bad], ()
+    statuses, known = [Status(v["status"]) for v in bad], ()
     if not {v["batch"] for v in bad}.issuperset(row["batches"]):
-        told.append(Status(row["status"]))
+        statuses.append(Status(row["status"]))
         known = tuple(row.get("segments") or ())
-    worst = worst_status(told)
+    worst = worst_status(statuses)
     newest = [v for v in bad if v["batch"] == row["last_batch"]]
     message = _message(newest) if newest else {}
     return {"status": worst.value, **message, **_segments(bad, known)}
@@ -343,8 +349,8 @@ def _segments(bad: Sequence[Row], known: Iterable[str] | None) -> Row:
     for row in bad:
         by_batch.setdefault(row["batch"], []).append(Status(row["status"]))
     worst = {batch: worst_status(statuses).value for batch, statuses in by_batch.items()}
-    found = {v["segment"] for v in bad if v["segment"] and v["status"] == worst[v["batch"]]}
-    return {"segments": sorted(found.union(known or ()))}
+    segments = {v["segment"] for v in bad if v["segment"] and v["status"] == worst[v["batch"]]}
+    return {"segments": sorted(segments.union(known or ()))}
 
 
 def _without(row: Row, batch: str, now: dt.datetime) -> None:
@@ -392,26 +398,26 @@ def heeded(row: Mapping[str, Any], now: dt.datetime) -> Row:
     taken out of a muted one.
     """
     later = ("assigned_to", "impact", "readers", "undelivered_at", "undelivered_to")
-    found: Row = {**dict.fromkeys(later), **row}
-    state, until = found["state"], found["muted_until"]
-    resolved, noted = found["resolved_at"] is not None, found["acknowledged_at"] is not None
-    by = {"author": found["author"] or _BY_SQL}
-    if found["author"] is not None and (
+    finding: Row = {**dict.fromkeys(later), **row}
+    state, until = finding["state"], finding["muted_until"]
+    resolved, noted = finding["resolved_at"] is not None, finding["acknowledged_at"] is not None
+    by = {"author": finding["author"] or _BY_SQL}
+    if finding["author"] is not None and (
         (state == OPEN and (resolved or noted)) or (state == MUTED and noted and until is None)
     ):
-        return {**found, **REOPENED}
+        return {**finding, **REOPENED}
     if state == RESOLVED or (state == OPEN and resolved):
-        return {**found, **by, "state": RESOLVED, "resolved_at": found["resolved_at"] or now}
-    found |= {"resolved_at": None, "resolved_batch": None}
-    seen = found["acknowledged_at"] or now
-    if is_muted(found, now):
-        return {**found, **by, "state": MUTED, "acknowledged_at": seen}
+        return {**finding, **by, "state": RESOLVED, "resolved_at": finding["resolved_at"] or now}
+    finding |= {"resolved_at": None, "resolved_batch": None}
+    seen = finding["acknowledged_at"] or now
+    if is_muted(finding, now):
+        return {**finding, **by, "state": MUTED, "acknowledged_at": seen}
     if until is not None and state != ACKNOWLEDGED:
-        return {**found, "state": OPEN, "acknowledged_at": None}
+        return {**finding, "state": OPEN, "acknowledged_at": None}
     if noted or state in (ACKNOWLEDGED, MUTED):
         noticed = {"state": ACKNOWLEDGED, "acknowledged_at": seen, "muted_until": None}
-        return {**found, **by, **noticed}
-    return found
+        return {**finding, **by, **noticed}
+    return finding
 
 
 def is_muted(row: Mapping[str, Any], now: dt.datetime) -> bool:
@@ -428,8 +434,8 @@ def ended_muted(row: Mapping[str, Any]) -> bool:
 
 def was_muted_since(row: Mapping[str, Any]) -> bool:
     """Whether a finding was told, then muted: who waited for the day is told again."""
-    until, told = row["muted_until"], row["notified_at"]
-    return until is not None and told is not None and in_zone(told) < in_zone(until)
+    until, notified_at = row["muted_until"], row["notified_at"]
+    return until is not None and notified_at is not None and in_zone(notified_at) < in_zone(until)
 
 
 def batch_statuses(
@@ -446,10 +452,10 @@ def batch_statuses(
     computed says nothing of a batch, unless a run `holds` rows back until all have been.
     """
     statuses = dict.fromkeys(batches, BatchStatus.ACCEPTED)
-    told = set()
+    bad_batches = set()
     for result in results:
         if result.status in (Status.FAIL, Status.WARN):
-            told.add(result.batch)
+            bad_batches.add(result.batch)
         if result.batch not in statuses:
             continue
         if result.status is Status.ERROR and holds:
@@ -458,7 +464,7 @@ def batch_statuses(
             statuses[result.batch] = BatchStatus.FLAGGED
     for batch, status in statuses.items():
         review = reviews.get(batch)
-        rejected = review == "reject" and batch in told and status is BatchStatus.ACCEPTED
+        rejected = review == "reject" and batch in bad_batches and status is BatchStatus.ACCEPTED
         if review is not None and (status is BatchStatus.FLAGGED or rejected):
             statuses[batch] = REVIEWED[review]
     return statuses

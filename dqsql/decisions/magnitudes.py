@@ -77,8 +77,8 @@ def without_outliers(history: npt.ArrayLike, distance: bool = False) -> FloatArr
         distance: whether the values compare each batch with the one before.
     """
     values = np.asarray(history, dtype=float)
-    (found,) = without_outliers_each(values[None], np.array([distance]))
-    return np.asarray(found, dtype=float)
+    (cleaned_values,) = without_outliers_each(values[None], np.array([distance]))
+    return np.asarray(cleaned_values, dtype=float)
 
 
 def without_outliers_each(histories: FloatArray, distances: npt.NDArray[np.bool_]) -> FloatArray:
@@ -99,8 +99,8 @@ def without_outliers_each(histories: FloatArray, distances: npt.NDArray[np.bool_
             spread = rest.std(axis=1, ddof=1)
             floor = 0.01 * np.median(np.abs(rest), axis=1)
             bound = _OUTLIER * np.hypot(spread, floor)
-            odd = np.abs(far - rest.mean(axis=1, keepdims=True)) > bound[:, None]
-            row, column = np.nonzero(odd & (bound > 0.0)[:, None])
+            outliers = np.abs(far - rest.mean(axis=1, keepdims=True)) > bound[:, None]
+            row, column = np.nonzero(outliers & (bound > 0.0)[:, None])
             places = np.nonzero(known[alike[rows]])[1].reshape(rows.size, size)
             out[alike[rows[row]], places[row, order[row, size - most + column]]] = np.nan
     return out

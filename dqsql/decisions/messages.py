@@ -78,9 +78,9 @@ def noted(
     if not heard:
         kept = [m for m in missed if not m.startswith(debt(event or "", ""))]
         return {"undelivered_at": now, "undelivered_to": kept or None}
-    found = {"undelivered_at": now if missed else None, "undelivered_to": list(missed) or None}
+    columns = {"undelivered_at": now if missed else None, "undelivered_to": list(missed) or None}
     if event is not None:
-        found[_COLUMNS[event]] = now
+        columns[_COLUMNS[event]] = now
         if row["state"] == RESOLVED and not (event == "opened" and ends_later(row)):
-            found["resolution_notified_at"] = now
-    return found
+            columns["resolution_notified_at"] = now
+    return columns

@@ -232,14 +232,21 @@ def _at_rate(
     gapped = np.where(counted[:, None], training, np.nan)
     inward = np.array([_INWARD.get(f.metric, 0.0) for f in features])
     shift = evenly_spaced(features, training[counted], counted, times)
-    found = surprise(gapped + shift[:-1], tested + shift[-1], floor, slots, columns, inward)
-    parts = -np.log10(found.alone)
-    whole = -np.log10(found.p_value)
+    batch_surprise = surprise(
+        gapped + shift[:-1], tested + shift[-1], floor, slots, columns, inward
+    )
+    parts = -np.log10(batch_surprise.alone)
+    whole = -np.log10(batch_surprise.p_value)
     if np.isinf(tested).any():
         whole, parts = np.inf, np.where(np.isinf(tested), np.inf, parts)
     threshold = -np.log10(config.rate)
     return _Scored(
-        None, whole, np.maximum(parts, 0.0), threshold, found.p_value, found.expected - shift[-1]
+        None,
+        whole,
+        np.maximum(parts, 0.0),
+        threshold,
+        batch_surprise.p_value,
+        batch_surprise.expected - shift[-1],
     )
 
 
@@ -379,9 +386,13 @@ def _words(
     if not flagged:
         text = f"like the {size} batches before it: {far}"
     else:
-        told = told_of(contributions)
-        told = [c for c in told if c.score >= told[0].score / 4 or np.isinf(c.score)]
-        causes = "; ".join(f"{c.feature} is {number_text(c.observed)}, {_before(c)}" for c in told)
+        contributors = told_of(contributions)
+        contributors = [
+            c for c in contributors if c.score >= contributors[0].score / 4 or np.isinf(c.score)
+        ]
+        causes = "; ".join(
+            f"{c.feature} is {number_text(c.observed)}, {_before(c)}" for c in contributors
+        )
         text = f"unlike the {size} batches before it: {causes} ({far})"
     if missing:
         text += f"; without a value: {', '.join(str(f) for f in missing)}"
@@ -411,8 +422,8 @@ def feature_vector(
     features: Sequence[Feature], values: Mapping[Feature, float | None]
 ) -> FloatArray:
     """Return metrics by name as a row in the order of the features; NaN for what is absent."""
-    found = [values.get(feature) for feature in features]
-    return np.array([np.nan if v is None else float(v) for v in found], dtype=float)
+    numbers = [values.get(feature) for feature in features]
+    return np.array([np.nan if v is None else float(v) for v in numbers], dtype=float)
 
 
 # --- the paper's other candidates (Table 1), by the optional library PyOD ---------------------
@@ -464,9 +475,9 @@ def outlier_scores(
         # Repeated points make some of them divide by zero; their scores are made finite below.
         warnings.simplefilter("ignore")
         model = kind(**options).fit(points)
-        own, found = model.decision_scores_, model.decision_function(queries)
+        own, query_scores = model.decision_scores_, model.decision_function(queries)
     largest = np.finfo(float).max
     return (
         np.nan_to_num(np.asarray(own, dtype=float), posinf=largest, neginf=-largest),
-        np.nan_to_num(np.asarray(found, dtype=float), posinf=largest, neginf=-largest),
+        np.nan_to_num(np.asarray(query_scores, dtype=float), posinf=largest, neginf=-largest),
     )

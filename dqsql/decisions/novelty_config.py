@@ -162,9 +162,9 @@ def resolution(
 def aggregate(distances: FloatArray, aggregation: str, axis: int) -> FloatArray:
     """The mean, the largest or the median of distances along an axis."""
     if aggregation == "max":
-        found = distances.max(axis=axis)
+        summary = distances.max(axis=axis)
     elif aggregation == "median":
-        found = np.median(distances, axis=axis)
+        summary = np.median(distances, axis=axis)
     else:
-        found = distances.mean(axis=axis)
-    return np.asarray(found, dtype=float)
+        summary = distances.mean(axis=axis)
+    return np.asarray(summary, dtype=float)

@@ -82,14 +82,14 @@ def surprise(
             numbers of distinct values and maxima, 1 for minima, 0 for others.
     """
     values = training.T
-    found = forecast(values, slots, _RELEARN_AFTER, ~(tested < 0))
-    chosen = found.chosen
-    level = np.maximum(np.abs(found.expected), _LEAST)
-    floors = np.where(found.ratios, floor / level, floor)
+    forecasts = forecast(values, slots, _RELEARN_AFTER, ~(tested < 0))
+    chosen = forecasts.chosen
+    level = np.maximum(np.abs(forecasts.expected), _LEAST)
+    floors = np.where(forecasts.ratios, floor / level, floor)
     with np.errstate(divide="ignore", invalid="ignore"):
         positive = np.where(tested == 0, for_zero(values), tested)
         logs = np.where(positive > 0, np.log(np.maximum(positive, _LEAST)), -np.inf)
-        miss = (np.where(found.ratios, logs, tested) - chosen.expected) / chosen.factor
+        miss = (np.where(forecasts.ratios, logs, tested) - chosen.expected) / chosen.factor
     scale = fit_tails(chosen.errors, floors, pooled=True)
     sizes = np.maximum(scale.sizes.mean(axis=1), floors)
     past = (chosen.errors / sizes[:, None]).T
@@ -103,8 +103,8 @@ def surprise(
     each = np.maximum(each, _first_steps(values[:, counted], tested, inward))
     _, place, metrics = np.unique(columns, return_inverse=True, return_counts=True)
     tests = metrics.size * metrics[place]
-    alone = -np.expm1(tests * np.log1p(-np.clip(each, _LEAST, 1 - 1e-12))) / _SHARE
-    return Surprise(min(1.0, max(float(alone.min()), _LEAST)), alone, found.expected)
+    p_values = -np.expm1(tests * np.log1p(-np.clip(each, _LEAST, 1 - 1e-12))) / _SHARE
+    return Surprise(min(1.0, max(float(p_values.min()), _LEAST)), p_values, forecasts.expected)
 
 
 def _beside(past: FloatArray, miss: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -230,8 +230,8 @@ def of_usual_rows(metric: str, values: FloatArray, rows: FloatArray) -> FloatArr
         after = known[1:][small[known[:-1]]]
         small = small.copy()
         small[after] = True
-    found = np.where(small, np.nan, values)
-    return found if np.isfinite(found).sum() >= _FEWEST_USUAL else values
+    usual_values = np.where(small, np.nan, values)
+    return usual_values if np.isfinite(usual_values).sum() >= _FEWEST_USUAL else values
 
 
 def limits_by_rows(
@@ -373,9 +373,9 @@ def empty_by_chance(
     known, null = np.isfinite(counted), 0.0
     if known.any() and sizes[known].sum() > 0:
         null = max(0.0, 1.0 - float(counted[known].sum() / sizes[known].sum()))
-    found = null ** np.maximum(rows, 1.0) >= _BY_CHANCE
+    by_chance = null ** np.maximum(rows, 1.0) >= _BY_CHANCE
     for clause in program.clauses:
         if clause.metric == COMPLETE and clause.method == COUNTED and np.isinf(clause.upper):
             rare = replace(clause, fpr=max(clause.fpr, _BY_CHANCE))
-            found |= ~outside(rare, complete, rows)[0]
-    return np.asarray(found & (complete == 0), dtype=np.bool_)
+            by_chance |= ~outside(rare, complete, rows)[0]
+    return np.asarray(by_chance & (complete == 0), dtype=np.bool_)

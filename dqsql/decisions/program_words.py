@@ -34,11 +34,11 @@ def describe(clause: Clause, observed: float, lower: float, upper: float, status
     catches = ", ".join(_issue_words(clause.catches))
     aim = f"; this bound is there to catch {catches}" if catches else ""
     range_ = range_words(lower, upper, number_text, "exactly {}") or "any value"
-    told = f"{clause.metric} {seen}, {relation} of {range_}"
+    sentence = f"{clause.metric} {seen}, {relation} of {range_}"
     if clause.method == COUNTED and status != "null":
-        told = share_words(clause.metric, observed, lower, upper)
+        sentence = share_words(clause.metric, observed, lower, upper)
     return (
-        f"{told}, {learned}; "
+        f"{sentence}, {learned}; "
         f"a good batch breaks it with probability at most {clause.fpr:.2g} "
         f"({_METHOD_WORDS.get(clause.method, clause.method)}){aim}."
     )

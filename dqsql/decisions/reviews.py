@@ -40,11 +40,11 @@ def newest_reviews(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str
 
 def newest_rows(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """The newest row of dq_reviews about each batch, by model and batch."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    newest_by_model: dict[str, dict[str, Mapping[str, Any]]] = {}
     # By SQL a row may come without a time.
     for row in sorted(rows, key=lambda r: (r["at"] is not None, r["at"] or 0)):
-        found.setdefault(row["model"], {})[row["batch"]] = row
-    return found
+        newest_by_model.setdefault(row["model"], {})[row["batch"]] = row
+    return newest_by_model
 
 
 def standing(

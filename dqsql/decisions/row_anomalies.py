@@ -70,8 +70,8 @@ class RowFeature:
         if self.scale > 0:
             return np.asarray((raw - self.centre) / self.scale, dtype=float)
         other = np.where(raw == self.centre, 0.0, _CONSTANT_STEP)
-        found: FloatArray = np.where(np.isnan(raw), np.nan, other)
-        return found
+        numbers: FloatArray = np.where(np.isnan(raw), np.nan, other)
+        return numbers
 
     def _raw(self, values: Column) -> FloatArray:
         if self.kind == NUMBER:
@@ -203,14 +203,14 @@ class RowModel:
         """How unlike good rows each row is, >= 0, in deviations summed over columns."""
         numbers, missing = self._numbers(columns)
         groups = len(self.points) // self.size
-        found = [
+        distances = [
             scipy.spatial.distance.cdist(part, self.points, "cityblock")
             .reshape(len(part), groups, self.size)
             .min(axis=2)
             .mean(axis=1)
             for part in [numbers[i : i + _CHUNK] for i in range(0, len(numbers), _CHUNK)]
         ]
-        near = np.concatenate(found) if found else np.zeros(0)
+        near = np.concatenate(distances) if distances else np.zeros(0)
         return near + missing @ self.nulls
 
     def parts(self, columns: _Columns) -> FloatArray:
@@ -283,14 +283,14 @@ class RowDetector:
         self, columns: _Columns, row: int, parts: FloatArray, most: int
     ) -> list[dict[str, Any]]:
         total = float(parts.sum())
-        found = []
+        reasons = []
         for place in np.argsort(-parts, kind="stable")[:most]:
             feature, share = self.model.features[place], float(parts[place]) / max(total, 1e-300)
             if share < _LEAST_SHARE:
                 break
             value = columns[feature.column][row]
             shown = None if value is None or value != value else value  # noqa: PLR0124
-            found.append(
+            reasons.append(
                 {
                     "column": feature.column,
                     "share": round(share, 3),
@@ -298,7 +298,7 @@ class RowDetector:
                     "usual": feature.usual,
                 }
             )
-        return found
+        return reasons
 
     def limit(self, rows: int) -> float | None:
         """The largest share of odd rows of a good batch of so many rows; None: any."""
@@ -340,8 +340,8 @@ def learn_rows(
     model = fit_rows(features, columns, np.arange(len(batches)))
     some = np.linspace(0, len(batches) - 1, min(len(batches), _USUAL_ROWS)).astype(int)
     usual = model.parts(rows_at(columns, some)).mean(axis=0)
-    odd = learn(counts, sizes, rate)
-    return RowDetector(model, threshold, odd, rate, left_out, usual)
+    share_model = learn(counts, sizes, rate)
+    return RowDetector(model, threshold, share_model, rate, left_out, usual)
 
 
 def rows_at(columns: _Columns, places: npt.NDArray[np.int64]) -> dict[str, Column]:

@@ -122,11 +122,11 @@ def _are_new(reference: CategoricalState, new: CategoricalState) -> bool:
 
 def _widths(patterns: Mapping[str, float]) -> dict[str, _Widths]:
     """By pattern without widths, the widths of the runs of digits."""
-    found: dict[str, _Widths] = defaultdict(set)
+    widths: dict[str, _Widths] = defaultdict(set)
     for pattern in patterns:
         runs = tuple(len(run) for run in _PATTERN_DIGITS.findall(pattern))
-        found[_PATTERN_DIGITS.sub("d", pattern)].add(runs)
-    return found
+        widths[_PATTERN_DIGITS.sub("d", pattern)].add(runs)
+    return widths
 
 
 def _without_widths(patterns: CategoricalState) -> CategoricalState:

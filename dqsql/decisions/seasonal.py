@@ -57,8 +57,8 @@ def seasons_of(many: Sequence[strategies.Series], length: int) -> dict[str, IntA
 
 def seasons_at(times: strategies.TimeArray, series: int) -> dict[str, IntArray]:
     """As `seasons_of`, of so many series that have the same times; the last is the newest."""
-    found = _slots(times[None])
-    return {name: np.repeat(slots, series, axis=0) for name, slots in found.items()}
+    seasons = _slots(times[None])
+    return {name: np.repeat(slots, series, axis=0) for name, slots in seasons.items()}
 
 
 def batches_a_day(series: strategies.Series) -> int:
@@ -88,13 +88,13 @@ def _slots(times: strategies.TimeArray) -> dict[str, IntArray]:
     # Of series without times, the distance is infinite.
     span = known.sum(axis=1) * np.where(np.isinf(apart), 0.0, apart)
     rounds = {"month": 365 * _DAY, "hour": _DAY}
-    found = {}
+    seasons = {}
     for name, (shortest, longest) in _SEASONS.items():
         able = (apart >= shortest) & (apart <= longest)
         able &= span >= _LEAST_ROUNDS * rounds.get(name, 7 * _DAY)
         if able.any():
-            found[name] = np.where(known & able[:, None], slots[name], NO_SLOT)
-    return found
+            seasons[name] = np.where(known & able[:, None], slots[name], NO_SLOT)
+    return seasons
 
 
 def _apart(times: strategies.TimeArray) -> npt.NDArray[np.float64]:

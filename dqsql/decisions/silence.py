@@ -67,13 +67,13 @@ def absences(
     absent = sum(len(there) - sum(there) for there in since.values())
     common = (absent + _PRIOR_ABSENT) / (sum(map(len, since.values())) + _PRIOR)
     weight = _weight([(len(there) - sum(there), len(there)) for there in since.values()], common)
-    found = []
+    rare_absences = []
     for name in sorted(since.keys() - now):
         batches, present = len(since[name]), sum(since[name])
         chance = (batches - present + weight * common) / (batches + weight)
         if batches >= min_history and chance < fpr:
-            found.append(Absence(name, present, batches))
-    return found
+            rare_absences.append(Absence(name, present, batches))
+    return rare_absences
 
 
 def _weight(absent: Sequence[tuple[int, int]], common: float) -> float:
@@ -123,7 +123,7 @@ def lost_values(
     before, sizes = [before[i] for i in places], [sizes[i] for i in places]
     always = frozenset(before[0]).intersection(*(frozenset(b) for b in before))
     rate = fpr / max(len(always), 1)
-    found = []
+    rare_absences = []
     for name in sorted(always - frozenset(now)):
         shares = [b[name] for b in before]
         least = min(shares)
@@ -132,8 +132,8 @@ def lost_values(
         # That shares vary is in the least of them, and in how rows come together.
         chance = min(_of_none(rows, least), _of_none(independent, usual))
         if chance < rate:
-            found.append(Absence(name, len(before), len(before)))
-    return found
+            rare_absences.append(Absence(name, len(before), len(before)))
+    return rare_absences
 
 
 def _of_none(rows: float, share: float) -> float:

@@ -220,10 +220,12 @@ def choose_transforms(series: npt.ArrayLike) -> list[Transform | None]:
         if not rows.size:
             continue
         passed = _passed(values[rows], tries, need, _SIGNIFICANCE)
-        found = np.flatnonzero(passed.any(axis=1))
-        for row, first in zip(rows[found], passed[found].argmax(axis=1), strict=True):
+        stationary_rows = np.flatnonzero(passed.any(axis=1))
+        for row, first in zip(
+            rows[stationary_rows], passed[stationary_rows].argmax(axis=1), strict=True
+        ):
             chosen[row] = tries[first]
-        open_rows = np.setdiff1d(open_rows, rows[found], assume_unique=True)
+        open_rows = np.setdiff1d(open_rows, rows[stationary_rows], assume_unique=True)
     return chosen
 
 

@@ -253,26 +253,26 @@ class LearnedStrategy(Strategy):
         many = [series]
         for _ in range(self.order):
             many.append(many[-1].differenced())
-        found = self.predict(many[-1])
+        prediction = self.predict(many[-1])
         if not self.order:
-            return found
+            return prediction
         times = "" if self.order == 1 else f" taken {self.order} times"
-        found = replace(found, basis=f"{found.basis}, of differences{times}")
+        prediction = replace(prediction, basis=f"{prediction.basis}, of differences{times}")
         for before in reversed(many[:-1]):
             last, batches = before.newest
             # Over several batches a change is so many times as large, and its error the root of it.
             wider = math.sqrt(batches)
-            found = replace(
-                found,
-                expected=last + batches * found.expected,
-                spread=wider * found.spread,
-                errors=wider * found.errors,
+            prediction = replace(
+                prediction,
+                expected=last + batches * prediction.expected,
+                spread=wider * prediction.spread,
+                errors=wider * prediction.errors,
                 limits=tuple(
                     replace(m, lower=last + batches * m.lower, upper=last + batches * m.upper)
-                    for m in found.limits
+                    for m in prediction.limits
                 ),
             )
-        return found
+        return prediction
 
     def with_rate(self, fpr: float) -> Self:
         """The same with a false-positive rate, unless the user set bounds; itself then."""

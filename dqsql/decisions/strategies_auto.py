@@ -68,13 +68,13 @@ class Auto(strategies.LearnedStrategy):
     def predict_many(self, many: Sequence[strategies.Series]) -> list[strategies.Prediction]:
         """Forecast the next value of each series; those of like length together."""
         many = [_newest(series) for series in many]
-        found: dict[int, strategies.Prediction] = {}
+        predictions: dict[int, strategies.Prediction] = {}
         order = sorted(range(len(many)), key=lambda i: many[i].values.size)
         for start in range(0, len(order), _CHUNK):
             chunk = order[start : start + _CHUNK]
             for i, one in zip(chunk, self._together([many[i] for i in chunk]), strict=True):
-                found[i] = one
-        return [found[i] for i in range(len(many))]
+                predictions[i] = one
+        return [predictions[i] for i in range(len(many))]
 
     def _together(self, many: Sequence[strategies.Series]) -> list[strategies.Prediction]:
         length = max(s.values.size for s in many)
@@ -85,11 +85,11 @@ class Auto(strategies.LearnedStrategy):
         slots = seasons_of(many, length)
         # Changes of either sign have no ratios.
         ratios = np.array([not (self.order or s.new < 0) for s in many])
-        found = forecast(values, slots, self.relearn_after, ratios)
+        forecasts = forecast(values, slots, self.relearn_after, ratios)
         # Bands of a day do not stand for a rate, and were chosen with the errors of all hours.
         by_hour = not self.default_bounds
         return [
-            _prediction(found, row, values[row], series, by_hour=by_hour)
+            _prediction(forecasts, row, values[row], series, by_hour=by_hour)
             for row, series in enumerate(many)
         ]
 

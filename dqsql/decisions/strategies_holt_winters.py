@@ -103,7 +103,7 @@ class HoltWinters(strategies.LearnedStrategy):
             Undecidable: one of them cannot be modelled.
         """
         values = [self._usable(series) for series in many]
-        found: list[strategies.Prediction | None] = [None] * len(many)
+        predictions: list[strategies.Prediction | None] = [None] * len(many)
         if self.fit == "fast":
             lengths = np.array([v.size for v in values])
             for length in np.unique(lengths):
@@ -112,12 +112,12 @@ class HoltWinters(strategies.LearnedStrategy):
                     chunk = rows[start : start + _CHUNK]
                     expected, errors = self.fast(np.stack([values[i] for i in chunk]))
                     for i, forecast, error in zip(chunk, expected, errors, strict=True):
-                        found[i] = self._prediction(many[i], float(forecast), error)
+                        predictions[i] = self._prediction(many[i], float(forecast), error)
         else:
             for i, series in enumerate(many):
                 forecast, error = self._by_statsmodels(values[i])
-                found[i] = self._prediction(series, forecast, error)
-        return [p for p in found if p is not None]
+                predictions[i] = self._prediction(series, forecast, error)
+        return [p for p in predictions if p is not None]
 
     def obstacle(self, series: strategies.Series) -> Exception | None:
         """Why a history cannot be modelled, or None."""
@@ -203,9 +203,9 @@ class HoltWinters(strategies.LearnedStrategy):
                     trial[axis, 2 * axis] += step
                     trial[axis, 2 * axis + 1] -= step
                 np.clip(trial, _LOW, _HIGH, out=trial)
-                found, sse = self._best(y, trial)
+                parameters, sse = self._best(y, trial)
                 better = sse < least
-                best = np.where(better, found, best)
+                best = np.where(better, parameters, best)
                 least = np.where(better, sse, least)
         forecast, errors, _ = self.smooth(y, best[:, None, :], keep=True)
         return forecast[0], errors[:, 0].T

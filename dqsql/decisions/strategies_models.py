@@ -98,9 +98,9 @@ class ModelStrategy(LearnedStrategy):
         if np.isfinite(new):
             tried = np.sort(np.append(tried, new))
         rows = _features(tried, values, np.full(tried.size, values.size))
-        odd = self._oddness(past, rows)
-        first, last = _run(odd <= allowed, odd, new, tried)
-        expected = float(tried[first + int(np.argmin(odd[first : last + 1]))])
+        oddness = self._oddness(past, rows)
+        first, last = _run(oddness <= allowed, oddness, new, tried)
+        expected = float(tried[first + int(np.argmin(oddness[first : last + 1]))])
         lower = -np.inf if first == 0 else float(tried[first])
         upper = np.inf if last == tried.size - 1 else float(tried[last])
         basis = f"{self.point.name} of {plural(values.size, 'batch')}"
@@ -123,8 +123,8 @@ class ModelStrategy(LearnedStrategy):
         fitted.fit((past - center) / scale)
         usual = getattr(fitted, "score_samples", None)
         scaled = (rows - center) / scale
-        found = fitted.decision_function(scaled) if usual is None else -usual(scaled)
-        scores = np.asarray(found, dtype=float)
+        raw_scores = fitted.decision_function(scaled) if usual is None else -usual(scaled)
+        scores = np.asarray(raw_scores, dtype=float)
         if scores.shape != (len(rows),) or not np.isfinite(scores).all():
             raise ValueError(f"it must give {len(rows)} finite scores")
         return scores

@@ -77,13 +77,13 @@ class Streaks:
         elif result.status not in _SILENT:
             count = 0
         self._counts[result.check_id, batch, result.segment] = count
-        found = replace(result, details={**result.details, _IN_A_ROW: count, "after": after})
+        verdict = replace(result, details={**result.details, _IN_A_ROW: count, "after": after})
         if result.status is not Status.FAIL:
-            return found
-        told = f"{result.message}; batch {count:,} in a row that fails (after: {after})"
+            return verdict
+        message = f"{result.message}; batch {count:,} in a row that fails (after: {after})"
         if count >= after:
-            return replace(found, message=told)
-        return replace(found, status=Status.WARN, message=f"{told}, so far a warning")
+            return replace(verdict, message=message)
+        return replace(verdict, status=Status.WARN, message=f"{message}, so far a warning")
 
 
 def miscounted(
@@ -108,7 +108,7 @@ def miscounted(
     }
     tested, ordered = {batch for _, batch, _ in counts}, sorted(set(known), key=batch_order)
     before = {b: a for a, b in pairwise(ordered) if a in tested and b not in tested}
-    found = set()
+    batches = set()
     for row in stored(sorted(before)) if before else ():
         count, batch = _stored_count(row), row["batch"]
         so_far = counts.get((row["check_id"], before[batch], row["segment"]))
@@ -117,8 +117,8 @@ def miscounted(
         # A batch that said nothing has only handed the count on; what passed begins anew.
         silent = row["status"] in _SILENT_TEXTS
         if count != (so_far if silent else so_far + 1) and (silent or count > 0):
-            found.add(batch)
-    return sorted(found, key=batch_order)
+            batches.add(batch)
+    return sorted(batches, key=batch_order)
 
 
 def _stored_count(row: Mapping[str, Any]) -> int | None:

@@ -119,11 +119,11 @@ class Tails:
         after = np.minimum(first + 1, np.maximum(counts - 1, 0))
         seen = ranked[rows, first] + (places - first) * (ranked[rows, after] - ranked[rows, first])
         seen = np.maximum(np.where(weight > 0, seen, 1.0), 1e-12)
-        found = [
+        bounds = [
             np.exp((1 - weight) * np.log(bound) + weight * np.log(seen * self.sizes[:, side]))
             for side, bound in enumerate((low, high))
         ]
-        return found[0], found[1]
+        return bounds[0], bounds[1]
 
 
 def fit_tails(
@@ -190,8 +190,11 @@ class _Half:
 
 def _halves(sizes: FloatArray, uses: Sequence[BoolArray]) -> list[_Half]:
     """Fit several choices of the sizes at once, each S x m."""
-    found = _half(np.concatenate([sizes] * len(uses)), np.concatenate(uses))
-    parts = (np.split(part, len(uses)) for part in (found.evidence, found.scale, found.uncertainty))
+    joint_fit = _half(np.concatenate([sizes] * len(uses)), np.concatenate(uses))
+    parts = (
+        np.split(part, len(uses))
+        for part in (joint_fit.evidence, joint_fit.scale, joint_fit.uncertainty)
+    )
     return [_Half(*fitted) for fitted in zip(*parts, strict=True)]
 
 

@@ -76,7 +76,7 @@ def _together(measured: MetricValue, rows: int, unbatched: int) -> float:
 def _holds(predicate: exp.Expr, value: float) -> bool | None:
     """Whether a predicate over one metric holds for a value of it; None where that is not plain."""
     number = exp.Literal.number(value)
-    said = simplify(
+    outcome = simplify(
         predicate.transform(lambda n: number.copy() if isinstance(n, exp.Column) else n)
     )
-    return bool(said.this) if isinstance(said, exp.Boolean) else None
+    return bool(outcome.this) if isinstance(outcome, exp.Boolean) else None

@@ -93,16 +93,16 @@ def _is_whole(path: Path) -> bool:
     # The text of another version or of a disk that was full compares unequal.
     size, _, rest = seal.read_text(encoding="utf-8", errors="replace").partition(" ")
     written, _, digest = rest.partition(" ")
-    found = path.stat()
-    if size != str(found.st_size):
+    file_stat = path.stat()
+    if size != str(file_stat.st_size):
         return False
     # Hashing 150 MB takes up to a second: only of a file that was written since.
-    return written == str(found.st_mtime_ns) or digest == _digest(path)
+    return written == str(file_stat.st_mtime_ns) or digest == _digest(path)
 
 
 def _sealed(path: Path) -> str:
-    found = path.stat()
-    return f"{found.st_size} {found.st_mtime_ns} {_digest(path)}"
+    file_stat = path.stat()
+    return f"{file_stat.st_size} {file_stat.st_mtime_ns} {_digest(path)}"
 
 
 def _digest(path: Path) -> str:

@@ -77,8 +77,8 @@ class _CommonScan:
         if not execution.scan_at_once(part):
             return
         reads = execution.source_scans(part)
-        for scan, here, told in zip(self.scans, states, values, strict=True):
-            scan.execution.take(execution, here, told, reads)
+        for scan, here, scan_values in zip(self.scans, states, values, strict=True):
+            scan.execution.take(execution, here, scan_values, reads)
             # What is read once is counted once.
             reads = 0
 

@@ -84,14 +84,14 @@ def _breaks_lines(file: Path, separator: str, escape: str) -> bool:
 
 def _suspects(lines: BinaryIO) -> Iterator[str]:
     """What follows each line whose quotes do not come in pairs, with the line itself."""
-    found = 0
+    count = 0
     block = _block(lines)
-    while block and found < _MOST:
+    while block and count < _MOST:
         behind = _block(lines)
         start = 0
         for line in block.splitlines(keepends=True) if b'"' in block else ():
             if line.count(b'"') % 2:
-                found += 1
+                count += 1
                 yield (block[start:] + behind).decode("latin-1")
             start += len(line)
         block = behind
@@ -150,15 +150,15 @@ def ragged_notes(source: Source, options: Mapping[str, str], root: Path) -> Iter
     if not files or OTHER_ROWS & given.keys() or sum(f.stat().st_size for f in files) > _LARGEST:
         return
     for file in files:
-        found = ragged_rows(file, given)
-        if found is None:
+        ragged = ragged_rows(file, given)
+        if ragged is None:
             continue
-        rows = plural(found.count, "row does", "rows do")
+        rows = plural(ragged.count, "row does", "rows do")
         name = named_in(file, root)
         yield (
-            f"{name}: {rows} not have {plural(found.columns, 'value')} like the header; the"
-            f" first one, row {found.first:,}, has {found.values:,}. Missing ones are read as null,"
-            " others are dropped"
+            f"{name}: {rows} not have {plural(ragged.columns, 'value')} like the header; the"
+            f" first one, row {ragged.first:,}, has {ragged.values:,}. Missing ones are read as"
+            " null, others are dropped"
         )
 
 
@@ -167,14 +167,14 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
 
     `options` are those that Spark reads it with, by names in lower case.
     """
-    found: list[Any] = []
+    first_rows: list[Any] = []
     count = 0
 
     def note(row: Any) -> str:
         nonlocal count
         count += 1
-        if not found:
-            found.append(row)
+        if not first_rows:
+            first_rows.append(row)
         return "skip"
 
     parsing = _parsing(options, note)
@@ -202,9 +202,9 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
     except (OSError, EOFError, zlib.error, pa.ArrowException, UnicodeError):
         # Spark says what is the matter with it, or takes it for something else.
         return None
-    if not found:
+    if not first_rows:
         return None
-    first = found[0]
+    first = first_rows[0]
     number = first.number - 1 if header else first.number
     return RaggedRows(count, first.expected_columns, first.actual_columns, number)
 

@@ -52,8 +52,8 @@ def headers_of(source: Source, options: Mapping[str, str]) -> dict[Path, Header]
     if not has_header(given) or (OTHER_ROWS | {"enforceschema", "quote"}) & given.keys():
         return {}
     files = sorted(files_at(Path(source.path or "")) or ())
-    found = {file: _header(file, separator_of(given)) for file in files}
-    return {file: header for file, header in found.items() if header is not None}
+    headers = {file: _header(file, separator_of(given)) for file in files}
+    return {file: header for file, header in headers.items() if header is not None}
 
 
 def check_headers(
@@ -107,7 +107,7 @@ def common_schema(
     if any(f not in headers and f.stat().st_size for f in files):
         return None
     reader = spark.read.format("csv").options(**options)
-    read = [reader.load([escaped(str(file)) for file in found]) for found in alike.values()]
+    read = [reader.load([escaped(str(file)) for file in paths]) for paths in alike.values()]
     frames = sorted(read, key=lambda frame: -len(frame.columns))
     in_path = named_in_paths(source.path or "", headers, options)
     names = [IN_PATH + n if n.lower() in in_path else n for n in frames[0].columns]
@@ -126,15 +126,15 @@ def _kinds(frames: Sequence[DataFrame]) -> list[list[DataType]]:
     schemas = [frame.schema.fields for frame in frames]
     every = range(len(schemas[0]))
     unlike = {i for i in every if len({s[i].dataType for s in schemas if i < len(s)}) > 1}
-    found: list[list[DataType]] = [[] for _ in every]
+    kinds: list[list[DataType]] = [[] for _ in every]
     for frame, fields in zip(frames, schemas, strict=True):
         texts = [i for i in unlike if i < len(fields) and fields[i].dataType == StringType()]
         # Spark takes a column without any value for text.
         empty = set(texts).difference(_filled(frame, texts))
         for place, field in enumerate(fields):
             if place not in empty:
-                found[place].append(field.dataType)
-    return found
+                kinds[place].append(field.dataType)
+    return kinds
 
 
 def _filled(frame: DataFrame, places: Sequence[int]) -> list[int]:

@@ -155,11 +155,13 @@ def compact(table: DeltaTable) -> None:
         if len(small) < 2:
             continue
         chosen = [fragments[unquote(f.path)] for f in small]
-        found = ds.FileSystemDataset(chosen, data.schema, data.format, data.filesystem).to_table()
+        merged_rows = ds.FileSystemDataset(
+            chosen, data.schema, data.format, data.filesystem
+        ).to_table()
         path, values = f"part-{uuid.uuid4().hex}.parquet", {"model": model} if layout else {}
-        pq.write_table(found.drop_columns(layout), path, filesystem=data.filesystem)
+        pq.write_table(merged_rows.drop_columns(layout), path, filesystem=data.filesystem)
         size = data.filesystem.get_file_info(path).size
-        stats = stats_of(found.num_rows)
+        stats = stats_of(merged_rows.num_rows)
         actions.append(AddAction(path, size, values, now, True, stats))
         actions += removals(small)
     if actions:
@@ -196,9 +198,11 @@ def add_action(files: pa_fs.FileSystem, path: str, size: int, by: str = "batch")
     names = [meta.schema.column(i).path for i in range(meta.num_columns)]
     if by in names and meta.num_row_groups:
         place = names.index(by)
-        found = [meta.row_group(i).column(place).statistics for i in range(meta.num_row_groups)]
-        if all(s is not None and s.has_min_max for s in found):
-            first, last = min(s.min for s in found), max(s.max for s in found)
+        column_stats = [
+            meta.row_group(i).column(place).statistics for i in range(meta.num_row_groups)
+        ]
+        if all(s is not None and s.has_min_max for s in column_stats):
+            first, last = min(s.min for s in column_stats), max(s.max for s in column_stats)
             stats = stats_of(meta.num_rows, by, first, last)
     return AddAction(path, size, {}, int(time.time() * 1000), True, stats)
 
@@ -346,5 +350,7 @@ def _stored(kind: Any) -> Any:
     if isinstance(kind, list):
         return [_stored(value) for value in kind]
     if isinstance(kind, str):
-        return next((found for known, found in _STORED_AS if known.fullmatch(kind)), kind)
+        return next(
+            (replacement for known, replacement in _STORED_AS if known.fullmatch(kind)), kind
+        )
     return kind

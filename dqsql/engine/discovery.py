@@ -93,11 +93,11 @@ class Discovery:
             # A batch that was asked for by name, while a run was killed, may lie outside.
             died = (b for b, r in ledger.items() if r.status is BatchStatus.INCOMPLETE)
             period = replace(period, also=tuple(sorted(died)))
-        found = self._found(period)
-        looked(found.rows)
-        choice = choose_batches(request, found.rows, ledger, period, self.limits.lookback)
-        self._check_segments(choice, found)
-        sizes = {b: rows for b, rows in found.rows.items() if b is not None}
+        batches = self._found(period)
+        looked(batches.rows)
+        choice = choose_batches(request, batches.rows, ledger, period, self.limits.lookback)
+        self._check_segments(choice, batches)
+        sizes = {b: rows for b, rows in batches.rows.items() if b is not None}
         if choice.unbatched and not sizes and not period.bounded:
             raise NoBatchError(
                 f"no row of {self.model.name} belongs to a batch: batch_by is null in"
@@ -209,8 +209,8 @@ def names_of_batches(
     name = as_type(value, "string")
     with translated(f"cannot read the names of batches of {model}"):
         frame = spark.createDataFrame(pa.table({"text": list(texts)}))
-        found = fetched(frame.selectExpr("text", f"{to_sql(name)} as name")).to_pylist()
-    by_text = {row["text"]: row["name"] for row in found}
+        rows = fetched(frame.selectExpr("text", f"{to_sql(name)} as name")).to_pylist()
+    by_text = {row["text"]: row["name"] for row in rows}
     return [by_text[text] for text in texts]
 
 
@@ -247,8 +247,8 @@ def rows_of_batches(
     """
     if model.relation is not None or model.config.segment_by or batch_type not in _TYPES:
         return None
-    found = batch_source(model)
-    relation, name = found or ("", "")
+    origin = batch_source(model)
+    relation, name = origin or ("", "")
     source = next((s for s in project.sources if s.relation == quoted(relation)), None)
     if source is None or source.path is None or known_schema(spark, source) is None:
         return None

@@ -107,25 +107,25 @@ class Doctor:
     def examine(self) -> Examination:
         """Compare the ledger with every table, and the tables' logs with their files."""
         store = self.upkeep.store
-        found = list(self._logs())
-        if not _is_open(found, BATCHES.name):
+        ailments = list(self._logs())
+        if not _is_open(ailments, BATCHES.name):
             # First of all, as it names the models whose tables there are.
-            found += self._files(BATCHES.name)
-        ledgers = {} if _is_open(found, BATCHES.name) else self._ledgers()
+            ailments += self._files(BATCHES.name)
+        ledgers = {} if _is_open(ailments, BATCHES.name) else self._ledgers()
         names = self.upkeep.tables(ledgers)
         for name in names:
-            if name != BATCHES.name and not _is_open(found, name):
-                found += self._files(name)
-        broken = {a.table for a in found if not a.mended and not a.harmless}
+            if name != BATCHES.name and not _is_open(ailments, name):
+                ailments += self._files(name)
+        broken = {a.table for a in ailments if not a.mended and not a.harmless}
         if BATCHES.name not in broken:
             ledgers = self._ledgers()
-            found += self._gone(names, ledgers, broken)
-            found += self._batches(ledgers, broken)
+            ailments += self._gone(names, ledgers, broken)
+            ailments += self._batches(ledgers, broken)
             if self.repair:
-                self._reopen_uncounted({a.table for a in found if not a.harmless})
-        if self.repair and any(a.mended for a in found):
+                self._reopen_uncounted({a.table for a in ailments if not a.harmless})
+        if self.repair and any(a.mended for a in ailments):
             self._note_repair(ledgers)
-        return Examination(store.location, len(names), tuple(found))
+        return Examination(store.location, len(names), tuple(ailments))
 
     def _ledgers(self) -> Ledgers:
         return read_ledgers(self.upkeep.store)
@@ -305,10 +305,10 @@ def _is_open(found: Collection[Ailment], table: str) -> bool:
 
 def moment_before(now: dt.datetime, text: str) -> dt.datetime:
     """The moment that lies a length of time such as `400d` or `8w` back. Raises UsageError."""
-    found = _AGE.fullmatch(text.strip())
-    if found is None:
+    match = _AGE.fullmatch(text.strip())
+    if match is None:
         raise UsageError(f"{text!r} is not an age", hint="write a number of days: 400d")
-    number = int(found[1]) * (7 if (found[2] or "d").startswith("w") else 1)
+    number = int(match[1]) * (7 if (match[2] or "d").startswith("w") else 1)
     try:
         return now - dt.timedelta(days=number)
     except OverflowError as error:

@@ -84,9 +84,11 @@ if hasattr(os, "register_at_fork"):
 
 def _take(path: Path, models: Sequence[str]) -> _LockFile | None:
     """The file in which models are locked now; None where there can be none."""
-    me = threading.get_ident()
-    while (busy := _held_by_others(path, models, me)) is not None:
-        if any(me in users for file in _Held.files.values() for users in file.users.values()):
+    own_thread = threading.get_ident()
+    while (busy := _held_by_others(path, models, own_thread)) is not None:
+        if any(
+            own_thread in users for file in _Held.files.values() for users in file.users.values()
+        ):
             # Each might wait for what the other one has.
             raise _taken(busy)
         _Held.changes.wait()
@@ -96,19 +98,19 @@ def _take(path: Path, models: Sequence[str]) -> _LockFile | None:
         except OSError:
             # A folder that may be read only: what is written will say so.
             return None
-    found = _Held.files[path]
+    held_file = _Held.files[path]
     done: list[str] = []
     try:
         for model in models:
-            users = found.users.setdefault(_place(model), [])
+            users = held_file.users.setdefault(_place(model), [])
             if not users:
-                _lock(found.handle, model)
-            users.append(me)
+                _lock(held_file.handle, model)
+            users.append(own_thread)
             done.append(model)
     except StorageError:
-        _give_back(found, done)
+        _give_back(held_file, done)
         raise
-    return found
+    return held_file
 
 
 def _held_by_others(path: Path, models: Sequence[str], me: int) -> str | None:

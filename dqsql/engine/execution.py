@@ -97,14 +97,14 @@ class ModelExecution:
 
     def batch_type(self, expression: str, view: str) -> str:
         """The Spark type of the `batch_by` expression. Raises EngineError and QueryError."""
-        found = self._batch_type(expression, view)
-        if found.startswith(_NAMELESS):
+        spark_type = self._batch_type(expression, view)
+        if spark_type.startswith(_NAMELESS):
             raise QueryError(
-                f"batch_by, {expression}, is of type {found}, which names no batch",
+                f"batch_by, {expression}, is of type {spark_type}, which names no batch",
                 span=Span(self.plan.model.path),
                 hint="name a date, time, number or text, also of a struct: address.city",
             )
-        return found
+        return spark_type
 
     def _batch_type(self, expression: str, view: str) -> str:
         batch_by, name = check_batch_by(self.plan.model), self.plan.model.name
@@ -268,9 +268,11 @@ class ModelExecution:
             named = (f"{quoted(there)} as {quoted(here)}" for here, there in columns.items())
             self._local = scanned._local.selectExpr(*named)
         if scanned._found is not None:
-            told = {**keys, "rows": "rows", **values}
+            value_names = {**keys, "rows": "rows", **values}
             rows = scanned._found
-            self._found = [{here: row[there] for here, there in told.items()} for row in rows]
+            self._found = [
+                {here: row[there] for here, there in value_names.items()} for row in rows
+            ]
 
     def _scan_and_measure(self, part: Feasible) -> bool:
         """Compute states and all that is said of single batches; whether it worked."""

@@ -86,16 +86,16 @@ class FailureSampler:
         try:
             if self.limits.keeps_all_failures:
                 return self._all(results, query, wanted)
-            found = rows_of(
+            sample_rows = rows_of(
                 self.spark, query.query(), f"cannot sample failing rows of {self.plan.model.name}"
             )
         except StorageError:
             raise
         except EngineError as error:
             return Samples(list(results), notes=(error.message,), scans=1)
-        counts = Counter((r[CHECK], r["batch"]) for r in found)
-        told = _told(results, counts, FAILURES.name)
-        return Samples(told, [self._row(r) for r in found], scans=1)
+        counts = Counter((r[CHECK], r["batch"]) for r in sample_rows)
+        noted_results = _told(results, counts, FAILURES.name)
+        return Samples(noted_results, [self._row(r) for r in sample_rows], scans=1)
 
     def _all(
         self, results: Sequence[Result], query: SampleQuery, batches: Sequence[str]
@@ -107,8 +107,8 @@ class FailureSampler:
 
         def computed() -> DataFrame:
             with translated("cannot keep the failing rows"):
-                found: DataFrame = self.spark.sql(to_spark(query.query())).localCheckpoint()
-            return found
+                failed_rows: DataFrame = self.spark.sql(to_spark(query.query())).localCheckpoint()
+            return failed_rows
 
         frame = sorting_if_too_large(self.spark, computed)
         model = self.plan.model.name
@@ -121,10 +121,10 @@ class FailureSampler:
         )
         self.store.replace_rows(table, rows, "batch", batches)
         with translated("cannot count the failing rows"):
-            found = fetched(frame.where(f"{quoted(RANK)} <= {_SHOWN}").drop(RANK)).to_pylist()
+            sample_rows = fetched(frame.where(f"{quoted(RANK)} <= {_SHOWN}").drop(RANK)).to_pylist()
             counted = fetched(frame.groupBy("batch", CHECK).count()).to_pylist()
-        told = _told(results, {(r[CHECK], r["batch"]): r["count"] for r in counted}, table)
-        return Samples(told, [self._row(r) for r in found], scans=1)
+        noted_results = _told(results, {(r[CHECK], r["batch"]): r["count"] for r in counted}, table)
+        return Samples(noted_results, [self._row(r) for r in sample_rows], scans=1)
 
     def _clear(self, results: Sequence[Result]) -> None:
         """Take what earlier runs kept of these batches out of the table of all failing rows."""
@@ -205,7 +205,9 @@ def returned_rows(
     if not failed:
         return Returned()
     batches = filter_of(tuple(sorted(set().union(*failed.values()))))
-    query = _query(plan.model, [(of_values[i], found) for i, found in failed.items()], batches)
+    query = _query(
+        plan.model, [(of_values[i], check_batches) for i, check_batches in failed.items()], batches
+    )
     try:
         (row,) = rows_of(spark, query, f"cannot count the failing values of {plan.model.name}")
     except EngineError as error:

@@ -68,8 +68,8 @@ class Known:
 
     def told(self, text: str) -> str:
         """The message on one of Spark's texts."""
-        found = self.pattern.search(text)
-        groups = {} if found is None else found.groupdict()
+        match = self.pattern.search(text)
+        groups = {} if match is None else match.groupdict()
         if not self.details or None in groups.values():
             return self.message
         return f"{self.message}: {self.details.format_map(groups)}"
@@ -209,8 +209,8 @@ def translate(error: Exception, doing: str, span: Span | None = None) -> EngineE
         kind = ConnectionLostError if known.final else QueryError
         return kind(f"{doing}: {known.told(str(error))}", span=span, hint=known.hint)
     if _hiding.get() and not isinstance(error, AnalysisException):
-        told = f"{doing}: {condition or type(error).__name__} {_HIDDEN}"
-        return QueryError(told, span=span)
+        hidden_message = f"{doing}: {condition or type(error).__name__} {_HIDDEN}"
+        return QueryError(hidden_message, span=span)
     message = f"{doing}: {first_sentence(error)}"
     if condition.startswith(_NOT_FOUND):
         # What follows is advice on how to drop tables.
@@ -221,8 +221,8 @@ def translate(error: Exception, doing: str, span: Span | None = None) -> EngineE
 
 def _unreadable(text: str) -> str | None:
     """The file of this machine that Spark says not to be there, and may not read."""
-    found = _NO_FILE.search(text)
-    path = "" if found is None else unquote(found[1])
+    match = _NO_FILE.search(text)
+    path = "" if match is None else unquote(match[1])
     return path if os.path.exists(path) and not os.access(path, os.R_OK) else None
 
 
@@ -250,8 +250,8 @@ def _relation_error(error: Exception, model: CheckModel, relation: str) -> Engin
     """The error for a relation that dbt should have built."""
     span = Span(model.path)
     if condition_of(error).startswith(_NOT_FOUND):
-        found = _MISSING.search(str(error))
-        missing = "" if found is None else found[1].replace("`", "")
+        match = _MISSING.search(str(error))
+        missing = "" if match is None else match[1].replace("`", "")
         if missing and not f".{missing}".endswith(f".{relation.replace('`', '')}"):
             return SourceNotFoundError(
                 f"the relation {relation} of {model.name} reads {missing}, which does not exist",
@@ -271,10 +271,10 @@ def _place_of_relation(name: str, model: CheckModel) -> Span:
     """Where `source(..)` or `ref(..)` names a relation in a dbt model; else the model's file."""
     last = re.escape(name.rpartition(".")[2])
     call = re.compile(rf"\b(?:source|ref)\s*\([^()]*?(['\"]){last}\1\s*\)", re.IGNORECASE)
-    found = call.search(model.raw_sql)
-    if found is None:
+    match = call.search(model.raw_sql)
+    if match is None:
         return Span(model.path)
-    return replace(Span.at_offset(model.path, model.raw_sql, found.start()), text=found.group())
+    return replace(Span.at_offset(model.path, model.raw_sql, match.start()), text=match.group())
 
 
 def _model_span(text: str, model: CheckModel) -> Span:

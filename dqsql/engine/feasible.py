@@ -120,6 +120,6 @@ def find_failing(
             if len(items) == 1:
                 return [(items[0], error)]
     middle = len(items) // 2
-    found = find_failing(items[:middle], attempt)
+    failing = find_failing(items[:middle], attempt)
     # Where one half works, it is the other one that fails.
-    return [*found, *find_failing(items[middle:], attempt, fails=not found)]
+    return [*failing, *find_failing(items[middle:], attempt, fails=not failing)]

@@ -176,9 +176,9 @@ class MemoryStore(Store):
             if schema is not None and not all(map(survives_arrow, types_of(schema).values())):
                 self._states[name] = rows.localCheckpoint()
                 return
-            found = rows if isinstance(rows, pa.Table) else fetched(rows)
+            table = rows if isinstance(rows, pa.Table) else fetched(rows)
         # Spark Connect takes no empty Arrow table.
-        held: Any = found if found.num_rows or schema is None else []
+        held: Any = table if table.num_rows or schema is None else []
         self._states[name] = self._spark.createDataFrame(held, schema)
 
     def has(self, name: str) -> bool:

@@ -181,8 +181,8 @@ _launches: list[Launch] = []
 
 def watched(paths: Sequence[Path]) -> WatchedFiles | None:
     """Files and folders as they are now; None where there are too many to look at."""
-    found = files_in(paths)
-    return None if found is None else WatchedFiles(frozenset(map(str, paths)), frozenset(found))
+    files = files_in(paths)
+    return None if files is None else WatchedFiles(frozenset(map(str, paths)), frozenset(files))
 
 
 def has_session() -> bool:
@@ -193,19 +193,19 @@ def has_session() -> bool:
 
 def files_in(paths: Sequence[Path]) -> list[File] | None:
     """Path, size and times of change of all files; None where there are too many to look at."""
-    found: list[File] = []
+    files: list[File] = []
     try:
         for path in paths:
             for file in _files(path):
                 stat = file.stat()
                 # Who copies a file may set the first time back, but not the second one.
-                found.append((str(file), stat.st_size, stat.st_mtime_ns + stat.st_ctime_ns))
-                if len(found) > _MOST_FILES:
+                files.append((str(file), stat.st_size, stat.st_mtime_ns + stat.st_ctime_ns))
+                if len(files) > _MOST_FILES:
                     return None
     except OSError:
         # A file that goes away meanwhile: Spark will see.
         return None
-    return sorted(found)
+    return sorted(files)
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -326,10 +326,10 @@ def _read(place: Mapping[str, object]) -> _Recipe | None:
         # A command is read that will be run.
         if not is_private(path.parent):
             return None
-        found = json.loads(path.read_text("utf-8"))
-        launch = Launch(**{**found["launch"], "command": tuple(found["launch"]["command"])})
-        places = None if found["places"] is None else tuple(found["places"])
-        return _Recipe(launch, places, found["seen"])
+        document = json.loads(path.read_text("utf-8"))
+        launch = Launch(**{**document["launch"], "command": tuple(document["launch"]["command"])})
+        places = None if document["places"] is None else tuple(document["places"])
+        return _Recipe(launch, places, document["seen"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -351,8 +351,8 @@ def _has_news(recipe: _Recipe) -> bool:
 
 def _is_lasting(command: Sequence[str]) -> bool:
     """Whether Java is to be started in this way again: not where it writes its class archive."""
-    found = _ARCHIVE.search(" ".join(command))
-    return is_switched_off(ARCHIVE_SWITCH) if found is None else Path(found.group(1)).exists()
+    match = _ARCHIVE.search(" ".join(command))
+    return is_switched_off(ARCHIVE_SWITCH) if match is None else Path(match.group(1)).exists()
 
 
 def _holds_secrets(command: Sequence[str]) -> bool:

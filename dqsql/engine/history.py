@@ -73,5 +73,5 @@ def batches_where(spark: SparkSession, batches: Collection[str], condition: str)
         return frozenset()
     with translated(f"the condition {condition!r} on batches does not work"):
         names = pa.table({"batch": sorted(batches)})
-        found = fetched(spark.createDataFrame(names).where(condition))
-    return frozenset(found["batch"].to_pylist())
+        rows = fetched(spark.createDataFrame(names).where(condition))
+    return frozenset(rows["batch"].to_pylist())

@@ -79,12 +79,17 @@ def watched_by(inputs: Iterable[FileInputs | None], project: Project) -> Watched
 
     `inputs` are those of the models of a run. None where files do not tell it of all of them.
     """
-    found = watched(list(project.root.glob("*.yml")))
+    watched_files = watched(list(project.root.glob("*.yml")))
     for known in inputs:
-        if found is None or known is None or known.fingerprint is None or known.watched is None:
+        if (
+            watched_files is None
+            or known is None
+            or known.fingerprint is None
+            or known.watched is None
+        ):
             return None
-        found |= known.watched
-    return found
+        watched_files |= known.watched
+    return watched_files
 
 
 def scale_of(models: Iterable[tuple[FileInputs | None, int | None, int, int]]) -> Scale:
@@ -145,13 +150,13 @@ def store_inputs(
     rows: list[Row] = [
         {
             "model": model,
-            "fingerprint": found.fingerprint,
-            "files": found.files,
-            "bytes": found.size,
+            "fingerprint": file_inputs.fingerprint,
+            "files": file_inputs.files,
+            "bytes": file_inputs.size,
             "run_id": run_id,
             "seen_at": now,
         }
-        for model, found in sorted(inputs.items())
+        for model, file_inputs in sorted(inputs.items())
     ]
     if rows:
         store.replace_partition(INPUTS, rows)
@@ -160,7 +165,7 @@ def store_inputs(
 def _read_by(plan: Plan, project: Project) -> list[CheckModel] | None:
     """The model and all models that it reads; None where a relation is none that is known."""
     by_id = {m.unique_id: m for m in project.models}
-    found: dict[str, CheckModel] = {}
+    models: dict[str, CheckModel] = {}
     waiting = [plan.model]
     for relation in plan.relations:
         if relation.unique_id is None:
@@ -171,10 +176,10 @@ def _read_by(plan: Plan, project: Project) -> list[CheckModel] | None:
         model = waiting.pop()
         if model.relation is not None:
             return None
-        if model.unique_id not in found:
-            found[model.unique_id] = model
+        if model.unique_id not in models:
+            models[model.unique_id] = model
             waiting += [by_id[d] for d in model.depends_on if d in by_id]
-    return [found[key] for key in sorted(found)]
+    return [models[key] for key in sorted(models)]
 
 
 def _paths(plan: Plan, models: Sequence[CheckModel], project: Project) -> list[Path] | None:

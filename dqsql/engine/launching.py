@@ -161,7 +161,9 @@ def scale_of_sources(project: Project, others: Sequence[Path] = ()) -> Scale | N
     local = [Path(path) for path in paths if path is not None and "://" not in path]
     if len(local) < len(paths) or any(model.relation is not None for model in project.models):
         return None
-    found = watched([*local, *others])
-    if found is None or not found.files:
+    watched_files = watched([*local, *others])
+    if watched_files is None or not watched_files.files:
         return None
-    return Scale.SMALL if sum(size for _, size, _ in found.files) <= SMALL_BYTES else Scale.ANY
+    return (
+        Scale.SMALL if sum(size for _, size, _ in watched_files.files) <= SMALL_BYTES else Scale.ANY
+    )

@@ -85,8 +85,8 @@ def gone_models(
     if not others:
         return []
     described = {row["model"] for row in store.rows(MODELS) if row["valid_to"] is None}
-    found = _checked_by(store, ledgers, others & described)
-    return sorted(model for model, by in found.items() if by == project)
+    owners = _checked_by(store, ledgers, others & described)
+    return sorted(model for model, by in owners.items() if by == project)
 
 
 def _checked_by(store: Store, ledgers: Ledgers, models: Iterable[str]) -> Mapping[str, str | None]:
@@ -121,11 +121,11 @@ class CompletedRuns:
 
     @cached_property
     def _starts(self) -> Mapping[str, set[dt.datetime]]:
-        found: dict[str, set[dt.datetime]] = {}
+        starts: dict[str, set[dt.datetime]] = {}
         for row in self.store.select(MODEL_RUNS, ("model", "started_at"), {}):
             if row["started_at"] != self.now:
-                found.setdefault(row["model"], set()).add(row["started_at"])
-        return found
+                starts.setdefault(row["model"], set()).add(row["started_at"])
+        return starts
 
     def lack(self, model: str, start: dt.datetime | None) -> bool:
         """Whether the run that began then was the last one before this one, and killed.
@@ -290,7 +290,7 @@ def batch_row(record: BatchRecord) -> Row:
 
 def batch_record(row: Row) -> BatchRecord:
     """What a row of dq_batches says."""
-    found = {name: row[name] for name in _PLAIN} | {
+    values = {name: row[name] for name in _PLAIN} | {
         "status": BatchStatus(row["status"]),
         "start": row["batch_start"],
         "end": row["batch_end"],
@@ -298,8 +298,8 @@ def batch_record(row: Row) -> BatchRecord:
     }
     if row["versions"] is not None:
         versions = json.loads(row["versions"])
-        found["stored"] = StoredRows(row["metrics"], row["results"], row["states"], versions)
-    return BatchRecord(**found)
+        values["stored"] = StoredRows(row["metrics"], row["results"], row["states"], versions)
+    return BatchRecord(**values)
 
 
 def ledger_rows(ledger: Mapping[str, BatchRecord]) -> list[Row]:
@@ -309,10 +309,10 @@ def ledger_rows(ledger: Mapping[str, BatchRecord]) -> list[Row]:
 
 def refuse_lost_rows(store: Store, ledgers: Ledgers, models: Iterable[str]) -> None:
     """Raise StorageError where a table lacks rows of some models, or is older than it was."""
-    found = next(lost_rows(store, ledgers, models), None)
-    if found is not None:
+    message = next(lost_rows(store, ledgers, models), None)
+    if message is not None:
         raise StorageError(
-            found,
+            message,
             hint="`dqsql doctor` shows what is lost, `dqsql doctor --repair` has it checked again",
         )
 
@@ -365,13 +365,13 @@ def expected_versions(store: Store) -> Mapping[str, int]:
 
 def _version_of_runs(versions: str) -> int:
     """That of dq_runs in a JSON of many tables, which takes long to read whole."""
-    found = _RUNS_VERSION.search(versions)
-    return -1 if found is None else int(found[1])
+    match = _RUNS_VERSION.search(versions)
+    return -1 if match is None else int(match[1])
 
 
 def versions_after(store: Store, models: Iterable[str]) -> dict[str, int]:
     """The versions of all tables when a run ends, for the row that it adds to dq_runs."""
     names = [table.name for table in ALL_TABLES]
     names += [name(m) for m in models for name in (state_table_name, frequency_table_name)]
-    found = store.versions(names)
-    return {**found, RUNS.name: found.get(RUNS.name, -1) + 1} if found else {}
+    versions = store.versions(names)
+    return {**versions, RUNS.name: versions.get(RUNS.name, -1) + 1} if versions else {}

@@ -46,8 +46,8 @@ def measurement_of(plan: Plan, part: Feasible, rows: list[dict[str, Any]]) -> Me
     whole = {s.name for s in part.states if s.whole_only}
     hidden = withheld(part.metrics, part.states, pii_columns(plan.model))
     for row in rows:
-        told = [m for m in part.metrics if row["segment"] is None or not whole & {*m.states}]
-        by_alias = {m.alias: _value(plan, m, row, m.alias in hidden) for m in told}
+        metrics = [m for m in part.metrics if row["segment"] is None or not whole & {*m.states}]
+        by_alias = {m.alias: _value(plan, m, row, m.alias in hidden) for m in metrics}
         values.extend(by_alias.values())
         outcomes.extend(
             CheckOutcome(
@@ -71,14 +71,14 @@ def _holds(check: Check, part: Check | SecondThreshold, row: Mapping[str, Any]) 
 
     The digits that are not hang on the order of rows: of ten times 0.1 the sum is 1, or just less.
     """
-    found: bool | None = row[part.alias]
+    verdict: bool | None = row[part.alias]
     values = {alias: row[alias] for alias in check.metrics}
     # Whole numbers and decimals are exact, and NaN is larger than any number, as in Spark.
     are_floats = all(isinstance(v, float) and not math.isnan(v) for v in values.values())
-    if found is None or not are_floats or all(stable(v) == v for v in values.values()):
-        return found
+    if verdict is None or not are_floats or all(stable(v) == v for v in values.values()):
+        return verdict
     again = is_met(part.predicate, values, stable)
-    return found if again is None else again
+    return verdict if again is None else again
 
 
 def _value(plan: Plan, metric: Metric, row: Mapping[str, Any], withheld: bool) -> MetricValue:

@@ -72,12 +72,12 @@ class Measurer:
             raise error_of(plan.rejected)
         query = _in_one_pass(plan, sketches)
         row = rows_of(self.spark, query, f"cannot profile {self.name}", len(plan.states))[0]
-        found = {check.name: row[check.metrics[0]] for check in plan.checks}
+        values = {check.name: row[check.metrics[0]] for check in plan.checks}
         if sketches:
             for check in plan.checks:
                 states = plan.metric(check.metrics[0]).states
-                found |= {f"sketch:{check.name}": row[f"state:{s}"] for s in states[:1]}
-        return found
+                values |= {f"sketch:{check.name}": row[f"state:{s}"] for s in states[:1]}
+        return values
 
 
 def _in_one_pass(plan: Plan, sketches: bool) -> exp.Select:

@@ -125,7 +125,7 @@ def full_later(
     usual, moment = usual_length(ledger.values()), in_zone(now)
     votes = list(_votes(ledger, usual, rows, moment))
     latest = max((2 * v.full for v in votes if v.grew), default=None)
-    found = {}
+    due_times = {}
     for batch in batches if latest is not None else ():
         start, end = batch_times(batch, batch_by)
         if start is None or latest is None or moment - start >= max(latest, usual):
@@ -136,8 +136,8 @@ def full_later(
         newest = of_age[-_VOTES:]
         lacking = [v.full_of(length) for v in newest if v.grew and age < v.full_of(length)]
         if 2 * len(lacking) > len(newest) and median_low(lacking) <= _LAST - start:
-            found[batch] = start + median_low(lacking)
-    return found
+            due_times[batch] = start + median_low(lacking)
+    return due_times
 
 
 def _votes(

@@ -60,7 +60,7 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
         plain = schema.remove_metadata()
         schemas.pop(plain, None)
         schemas[plain] = file
-    if not widened and all(found == merged.keys() for found in names.values()):
+    if not widened and all(file_columns == merged.keys() for file_columns in names.values()):
         return None
     # Copied files may be dated in any order: the one whose name is last has to agree.
     newest = names[files[-1]] | names[max(files)]

@@ -29,13 +29,13 @@ def file_or_pattern(path: str) -> str:
 
 def _alternatives(pattern: str) -> list[str]:
     """The patterns of Python that one of Spark's stands for."""
-    found = _EITHER.search(pattern)
-    if found is None:
+    match = _EITHER.search(pattern)
+    if match is None:
         return [pattern.replace("[^", "[!")]
-    start, end = found.span()
+    start, end = match.span()
     return [
         rest
-        for each in found[1].split(",")
+        for each in match[1].split(",")
         for rest in _alternatives(pattern[:start] + each + pattern[end:])
     ]
 
@@ -47,13 +47,13 @@ def files_at(path: Path) -> list[Path] | None:
     if path.is_dir():
         return _files_below(path)
     places = dict.fromkeys(Path(p) for one in _alternatives(str(path)) for p in sorted(glob(one)))
-    found = []
+    files = []
     for place in places:
         if place.is_dir():
-            found += _files_below(place)
+            files += _files_below(place)
         elif place.is_file() and not place.name.startswith(_HIDDEN):
-            found.append(place)
-    return found or None
+            files.append(place)
+    return files or None
 
 
 def _files_below(folder: Path) -> list[Path]:

@@ -88,12 +88,12 @@ def _of_dates(plan: Plan, types: Mapping[str, str]) -> dict[str, EngineError]:
             )
     # Other metrics may share the count of values, which is right: one state that lacks is enough.
     sound = {s for m in plan.metrics if m.alias not in refused for s in m.states}
-    found: dict[str, EngineError] = {}
+    errors: dict[str, EngineError] = {}
     for metric in plan.metrics:
         if metric.alias in refused:
             own = [s for s in metric.states if s not in sound]
-            found |= dict.fromkeys(own or metric.states, refused[metric.alias])
-    return found
+            errors |= dict.fromkeys(own or metric.states, refused[metric.alias])
+    return errors
 
 
 def _date_as_number(state: StateColumn, dates: Collection[str]) -> str | None:
@@ -123,11 +123,11 @@ class _Preparation:
         for lookup in lookups_of(state):
             if lookup not in self._fitted:
                 self._fitted[lookup] = self._fit_or_error(lookup)
-            found = self._fitted[lookup]
-            if isinstance(found, EngineError):
-                raise found
-            if found != lookup:
-                changed[lookup] = found
+            outcome = self._fitted[lookup]
+            if isinstance(outcome, EngineError):
+                raise outcome
+            if outcome != lookup:
+                changed[lookup] = outcome
         return with_lookups(state, changed)
 
     def _relation(self, sql: str) -> Relation:

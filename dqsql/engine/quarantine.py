@@ -100,21 +100,21 @@ class RowSplitter:
         which are not quarantined as a whole; those of `retired` batches go. Raises DqsqlError.
         """
         self._refuse_names(batches.types)
-        found = self._row_checks()
+        row_checks = self._row_checks()
         failed = failed_batches(r for r in results if _fails(r))
         with ExitStack() as lent:
             statement = marked_rows.SplitQuery(
                 plan=self.plan,
-                failing=found,
+                failing=row_checks,
                 batches=batches,
                 label=label,
                 failed=failed,
-                routing=[f.check.id for f in found if _routes(f.check)],
+                routing=[f.check.id for f in row_checks if _routes(f.check)],
                 columns=list(batches.types),
-                whole=self._whole(results, found, accepted),
+                whole=self._whole(results, row_checks, accepted),
                 odd=[
-                    lent.enter_context(odd.mark(self.spark, batches.types))
-                    for odd in odd_in(self.odd, failed)
+                    lent.enter_context(finder.mark(self.spark, batches.types))
+                    for finder in odd_in(self.odd, failed)
                 ],
             ).query()
             replaced = None if whole else (*batches.batches, *retired)
@@ -134,8 +134,8 @@ class RowSplitter:
 
         def rows() -> DataFrame:
             with translated(f"cannot split the rows into {good} and {quarantined}"):
-                found: DataFrame = self.spark.sql(self._text(statement)).localCheckpoint()
-            return found
+                split_rows: DataFrame = self.spark.sql(self._text(statement)).localCheckpoint()
+            return split_rows
 
         frame = sorting_if_too_large(self.spark, rows)
         columns = self._columns(batches.types)
@@ -145,7 +145,7 @@ class RowSplitter:
             frame.where(quoted(marked_rows.QUARANTINED)),
             frame.where(f"not {quoted(marked_rows.QUARANTINED)}"),
         )
-        told = bad.selectExpr(
+        rejected_rows = bad.selectExpr(
             *stored,
             quoted(marked_rows.FAILED_CHECKS),
             quoted(marked_rows.REASONS),
@@ -155,7 +155,7 @@ class RowSplitter:
         place = self.quarantine
         target = replace(self.project.target, schema=place.schema, warehouse=place.warehouse)
         store = open_store(self.spark, target)
-        store.replace_rows(quarantined, told, marked_rows.ROW_BATCH, replaced)
+        store.replace_rows(quarantined, rejected_rows, marked_rows.ROW_BATCH, replaced)
         store.replace_rows(good, rest.selectExpr(*stored), marked_rows.ROW_BATCH, replaced)
         with translated(f"cannot count the rows in {quarantined}"):
             counts = fetched(bad.groupBy(marked_rows.ROW_BATCH).count()).to_pylist()
@@ -174,7 +174,7 @@ class RowSplitter:
             return {}
         named = (*self.plan.checks, *self.plan.monitors)
         not_to_blame = {c.id for c in named if c.settings.options.get(SETTING) is False}
-        not_to_blame |= {*(f.check.id for f in found), *(odd.check for odd in self.odd)}
+        not_to_blame |= {*(f.check.id for f in found), *(finder.check for finder in self.odd)}
         whole: dict[str, list[str]] = {}
         for result in results:
             if result.status is not Status.FAIL or result.batch in (None, *accepted):

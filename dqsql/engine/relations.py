@@ -215,8 +215,8 @@ def _register_view(spark: SparkSession, project: Project, model: CheckModel) -> 
 def estimated_bytes(spark: SparkSession, relation: str) -> float:
     """The size of a relation by Spark's own estimate; infinite where Spark makes none."""
     row = spark.sql(f"explain cost select * from {relation}").first()
-    found = _SIZE.search(row[0]) if row is not None else None
-    return math.inf if found is None else float(found[1]) * _UNITS[found[2]]
+    match = _SIZE.search(row[0]) if row is not None else None
+    return math.inf if match is None else float(match[1]) * _UNITS[match[2]]
 
 
 def register_dependencies(
@@ -340,8 +340,8 @@ def near_relations(spark: SparkSession, project: Project, name: str) -> str | No
         # It is there, and not as a table.
         near = [name.lower()]
         by_lower[name.lower()] = shown[name]
-    found = dict.fromkeys(by_lower[n] for n in near)
-    return f"did you mean {' or '.join(found)}?" if found else None
+    candidates = dict.fromkeys(by_lower[n] for n in near)
+    return f"did you mean {' or '.join(candidates)}?" if candidates else None
 
 
 def _tables(spark: SparkSession, name: str) -> list[str]:
@@ -351,15 +351,17 @@ def _tables(spark: SparkSession, name: str) -> list[str]:
         schemas = [d.name for d in spark.catalog.listDatabases()]
         schema = above[-1] if above else spark.catalog.currentDatabase()
         near = difflib.get_close_matches(schema, schemas, n=2, cutoff=_NEAR)
-        found = []
+        table_names = []
         for one in near:
             prefix = f"{one}." if above else ""
             tables = {n: t for n, t in tables_in(spark, one).items() if n[:7] != "dqsql__"}
-            found += [n if is_temporary else f"{prefix}{n}" for n, is_temporary in tables.items()]
+            table_names += [
+                n if is_temporary else f"{prefix}{n}" for n, is_temporary in tables.items()
+            ]
     except SPARK_FAILURES:
         # A catalog may refuse to list what it has; the error itself is told all the same.
         return []
-    return found
+    return table_names
 
 
 # --- the schema of a Parquet file, without the job that Spark starts to learn it ---------------

@@ -118,8 +118,8 @@ class RowFiles:
         try:
             rows = fetched(held.selectExpr("_metadata.file_name as name").distinct())
         except SPARK_FAILURES as error:
-            told = translate(error, f"cannot read {self.uri.rpartition('/')[2]}")
-            raise StorageError(told.message, hint=told.hint) from error
+            failure = translate(error, f"cannot read {self.uri.rpartition('/')[2]}")
+            raise StorageError(failure.message, hint=failure.hint) from error
         names = set(rows["name"].to_pylist())
         return [f for f in possible if f.path.rpartition("/")[2] in names]
 
@@ -129,7 +129,7 @@ class RowFiles:
         place = f"int(array_position(array({listed}), {quoted(self.by)})) as {_PART}"
         writer = rows.selectExpr("*", place).write.partitionBy(_PART)
         files, written = written_files(self.table, self.uri, writer)
-        return [self._addition(files, found.path, found.size, batches) for found in written]
+        return [self._addition(files, file.path, file.size, batches) for file in written]
 
     def _addition(
         self, files: pa_fs.FileSystem, path: str, size: int, batches: Sequence[str]
@@ -155,14 +155,14 @@ def written_files(
     try:
         writer.parquet(f"{uri}/{folder}")
     except SPARK_FAILURES as error:
-        told = translate(error, f"cannot write {uri.rpartition('/')[2]}")
-        raise StorageError(told.message, hint=told.hint) from error
+        failure = translate(error, f"cannot write {uri.rpartition('/')[2]}")
+        raise StorageError(failure.message, hint=failure.hint) from error
     files = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
     selector = pa_fs.FileSelector(folder, allow_not_found=True, recursive=True)
     return files, [
-        found
-        for found in files.get_file_info(selector)
-        if found.base_name.endswith(".parquet") and not found.base_name.startswith((".", "_"))
+        file
+        for file in files.get_file_info(selector)
+        if file.base_name.endswith(".parquet") and not file.base_name.startswith((".", "_"))
     ]
 
 

@@ -57,17 +57,17 @@ def scored_rows(
 
         for part in parts:
             part.columns = names
-            found = score(part)
-            odd = found > threshold
-            worst = [int(i) for i in (-found).argsort(kind="stable")[:top] if odd[i]]
+            scores = score(part)
+            outliers = scores > threshold
+            worst = [int(i) for i in (-scores).argsort(kind="stable")[:top] if outliers[i]]
             rows = part.iloc[worst]
             why = list(reasons(rows)) if worst else []
             counts = [len(part), *([0] * len(worst))]
             yield pandas.DataFrame(
                 {
                     "rows": counts,
-                    "odd": [int(odd.sum()), *([0] * len(worst))],
-                    "score": [None, *(float(found[i]) for i in worst)],
+                    "odd": [int(outliers.sum()), *([0] * len(worst))],
+                    "score": [None, *(float(scores[i]) for i in worst)],
                     "reasons": [None, *why],
                     "row": [None, *rows[row].tolist()],
                 }
@@ -80,12 +80,12 @@ def scored_rows(
         names = rows_of_model.columns
         # To Spark a point or backtick in a name is more than a character here.
         plain = rows_of_model.toDF(*(f"c{i}" for i in range(len(names))))
-        found = fetched(plain.mapInPandas(scored, schema)).to_pylist()
-    rows, odd = (sum(f[name] for f in found) for name in ("rows", "odd"))
-    worst = [f for f in found if f["row"] is not None]
+        records = fetched(plain.mapInPandas(scored, schema)).to_pylist()
+    rows, outlier_count = (sum(f[name] for f in records) for name in ("rows", "odd"))
+    worst = [f for f in records if f["row"] is not None]
     worst.sort(key=lambda f: (-f["score"], f["row"]))
     kept: list[dict[str, Any]] = [_found(f) for f in worst[:top]]
-    return rows, odd, kept
+    return rows, outlier_count, kept
 
 
 @dataclass(frozen=True)
@@ -134,12 +134,12 @@ class OddRows:
         columns, score, reasons, threshold = self.columns, self.score, self.reasons, self.threshold
 
         def why(asked: pandas.Series, *values: pandas.Series) -> pandas.Series:
-            found = pandas.Series([None] * len(asked), dtype=object)
+            explanations = pandas.Series([None] * len(asked), dtype=object)
             rows = pandas.DataFrame(dict(zip(columns, values, strict=True)))[asked.astype(bool)]
             if len(rows):
-                odd = rows[score(rows) > threshold]
-                found[odd.index] = list(reasons(odd)) if len(odd) else []
-            return found
+                outliers = rows[score(rows) > threshold]
+                explanations[outliers.index] = list(reasons(outliers)) if len(outliers) else []
+            return explanations
 
         # Spark reads from them what the function takes.
         why.__annotations__ = dict.fromkeys(("asked", "values", "return"), pandas.Series)
@@ -149,10 +149,10 @@ class OddRows:
 def odd_in(found: Sequence[OddRows], failed: Mapping[str, Collection[str]]) -> list[OddRows]:
     """What finds odd rows, of those batches alone in which its check failed."""
     mine = (
-        replace(odd, batches=[b for b in odd.batches if b in failed.get(odd.check, ())])
-        for odd in found
+        replace(finder, batches=[b for b in finder.batches if b in failed.get(finder.check, ())])
+        for finder in found
     )
-    return [odd for odd in mine if odd.batches]
+    return [finder for finder in mine if finder.batches]
 
 
 def _use_this_python(spark: SparkSession) -> None:

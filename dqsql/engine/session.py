@@ -288,10 +288,10 @@ def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
     wanted = launching.wanted_by(settings, small)
     log = log_dir / "spark.log"
     try:
-        with _own_interrupts(), taken(wanted) as (found, process):
-            if found is Found.CONTEXT:
+        with _own_interrupts(), taken(wanted) as (jvm_state, process):
+            if jvm_state is Found.CONTEXT:
                 session = bound_session()
-            elif found is Found.JAVA:
+            elif jvm_state is Found.JAVA:
                 session = _built(settings)
         if process is None:
             java = find_java()
@@ -308,10 +308,10 @@ def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
         # SQL settings are read by the first statement that asks for one.
         session.conf.get("spark.sql.ansi.enabled")
     except _START_FAILURES as error:
-        told = first_sentence(error)
-        wrong = next((key for key in target.spark_conf if key in told), None)
+        message = first_sentence(error)
+        wrong = next((key for key in target.spark_conf if key in message), None)
         raise SessionError(
-            f"Spark did not start: {told}",
+            f"Spark did not start: {message}",
             hint=f"see {log}" if wrong is None else f"correct {wrong} in spark_conf",
         ) from error
     if (started := launching.command_of_process(process or _own_process())) is not None:
@@ -452,8 +452,8 @@ def _servers(url: str) -> list[tuple[str, int]]:
         return [(parts.hostname or "localhost", parts.port or _CONNECT_PORT)]
     if not url.startswith("spark://"):
         return []
-    found = [part.rpartition(":") for part in url.removeprefix("spark://").split(",")]
-    return [(host, int(port)) for host, _, port in found if port.isdigit()]
+    addresses = [part.rpartition(":") for part in url.removeprefix("spark://").split(",")]
+    return [(host, int(port)) for host, _, port in addresses if port.isdigit()]
 
 
 def _refusal(host: str, port: int) -> OSError | None:
@@ -468,11 +468,11 @@ def _refusal(host: str, port: int) -> OSError | None:
 def refuse_locked_metastore(conf: Mapping[str, str]) -> None:
     """Raise SessionError where another process has the Derby metastore of the settings open."""
     url = next((value for key, value in conf.items() if key.endswith(_DERBY_URL)), "")
-    found = _DERBY_FOLDER.search(url)
-    if found is None or not _is_locked(Path(found.group(1)) / _LOCK_FILE):
+    match = _DERBY_FOLDER.search(url)
+    if match is None or not _is_locked(Path(match.group(1)) / _LOCK_FILE):
         return
     raise SessionError(
-        f"another process has the metastore {found.group(1)} open (Derby serves one at a time)",
+        f"another process has the metastore {match.group(1)} open (Derby serves one at a time)",
         hint="wait until it ends (dbt, a notebook?), or run both against one Spark server:"
         " see docs/spark-clusters.md",
     )

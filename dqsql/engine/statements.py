@@ -74,8 +74,8 @@ def rows_of(
 
     def run() -> list[dict[str, Any]]:
         with translated(doing), many_aggregates(spark, aggregates):
-            found: list[dict[str, Any]] = fetched(select(spark, to_spark(query))).to_pylist()
-        return found
+            rows: list[dict[str, Any]] = fetched(select(spark, to_spark(query))).to_pylist()
+        return rows
 
     return sorting_if_too_large(spark, run)
 
@@ -106,8 +106,8 @@ def tables_in(spark: SparkSession, schema: str | None = None) -> dict[str, bool]
     Spark's `listTables` fails where plans are interpreted.
     """
     where = "" if schema is None else f" in {quoted(schema)}"
-    found = fetched(spark.sql(f"show tables{where}")).to_pylist()
-    return {row["tableName"]: row["isTemporary"] for row in found}
+    rows = fetched(spark.sql(f"show tables{where}")).to_pylist()
+    return {row["tableName"]: row["isTemporary"] for row in rows}
 
 
 def drop_views(spark: SparkSession, views: Sequence[str]) -> None:

@@ -33,9 +33,13 @@ def open_store(spark: SparkSession | Session, target: Target) -> Store:
     from dqsql.engine.formats import format_of
     from dqsql.engine.storage_merge import MergeStore
 
-    found = format_of(target)
+    table_format = format_of(target)
     return MergeStore(
-        session, target.schema, found.name, conflicts=found.conflicts, caches=found.caches
+        session,
+        target.schema,
+        table_format.name,
+        conflicts=table_format.conflicts,
+        caches=table_format.caches,
     )
 
 

@@ -70,10 +70,10 @@ class DeltaFolderStore(Store):
         super().__init__(session, root.rstrip("/"))
         folder = local_path(self.location)
         self.folder = folder
-        odd = sorted(_REFUSED.intersection(str(folder or "")))
-        if odd:
+        refused = sorted(_REFUSED.intersection(str(folder or "")))
+        if refused:
             raise ConfigError(
-                f"Delta tables cannot be kept in {folder}: its name contains {odd[0]!r}",
+                f"Delta tables cannot be kept in {folder}: its name contains {refused[0]!r}",
                 hint="set `warehouse` to a folder without any of [ ] ^ | % and \\",
             )
         if folder is not None:
@@ -90,10 +90,10 @@ class DeltaFolderStore(Store):
         """See `Store.select_arrow`."""
         wanted = list(columns or table.column_names)
         with self.telling(f"cannot read {table.name}"):
-            found = self._to_read(table.name)
-            if found is None:
+            delta_table = self._to_read(table.name)
+            if delta_table is None:
                 return no_rows(table, wanted)
-            rows = delta_log.selected(found, table, wanted, where or {})
+            rows = delta_log.selected(delta_table, table, wanted, where or {})
         absent = [name for name in wanted if name not in rows.column_names]
         for name in absent:
             rows = rows.append_column(name, pa.nulls(rows.num_rows))
@@ -210,11 +210,11 @@ class DeltaFolderStore(Store):
 
     def versions(self, names: Iterable[str]) -> dict[str, int]:
         """See `Store.versions`."""
-        found = {}
+        versions = {}
         for name in names:
             with self.telling(f"cannot read {name}"):
-                found[name] = self._version(name)
-        return {name: version for name, version in found.items() if version is not None}
+                versions[name] = self._version(name)
+        return {name: version for name, version in versions.items() if version is not None}
 
     def _version(self, name: str) -> int | None:
         if self.folder is not None:
@@ -229,10 +229,10 @@ class DeltaFolderStore(Store):
             if table is None:
                 return None
             files = delta_log.logged_files(table)
-        found: Counter[str] = Counter()
+        row_counts: Counter[str] = Counter()
         for file in files:
-            found[file.model or ""] += file.rows
-        return found
+            row_counts[file.model or ""] += file.rows
+        return row_counts
 
     # --- upkeep --------------------------------------------------------------------------------
 
@@ -481,7 +481,7 @@ class DeltaFolderStore(Store):
         from dqsql.engine.row_files import written_files
 
         files, written = written_files(table, self._uri(name), rows.write)
-        added = [delta_log.add_action(files, found.path, found.size, by) for found in written]
+        added = [delta_log.add_action(files, file.path, file.size, by) for file in written]
         if not added:
             raise StorageError(
                 f"the files that Spark wrote for {name} cannot be seen in {self.location}",

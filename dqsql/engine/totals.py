@@ -138,8 +138,8 @@ class Kept:
         if frame is None:
             return None
         with translated(f"cannot read the running total of {self.model}"):
-            found = fetched(frame.select("made_of").distinct())["made_of"].to_pylist()
-        if found != [history.made_of]:
+            fingerprints = fetched(frame.select("made_of").distinct())["made_of"].to_pylist()
+        if fingerprints != [history.made_of]:
             return None
         return frame.selectExpr(
             "cast(null as string) as batch",

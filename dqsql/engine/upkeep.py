@@ -88,12 +88,12 @@ class Upkeep:
         if self.store.folder is not None and (self.store.folder / name).is_file():
             return "it is a file"
         try:
-            found = self.store.table(name)
+            table = self.store.table(name)
         except FAILURES as error:
             return sentence(error)
         folder = self.store.folder
         # A write that died before its commit leaves files, but no entry: at most `0..0.json#1`.
-        if found is None and folder is not None:
+        if table is None and folder is not None:
             log = folder / name / _LOG
             if any(any(log.glob(entry)) for entry in ("0*.json", "0*.parquet")):
                 return "its first entries are gone"
@@ -308,14 +308,14 @@ def _refuse_foreign(path: Path, own: Collection[str]) -> None:
     hint = "name a file of its own for the tables of dqsql"
     try:
         with duckdb.connect(str(path), read_only=True) as database:
-            found = _names_in(database)
+            names = _names_in(database)
     except duckdb.Error as error:
         if "lock" in str(error):
             raise ConfigError(
                 f"{path} is in use by another program", hint="close it there, or name another file"
             ) from error
         raise ConfigError(f"{path} is there, and is no DuckDB file", hint=hint) from error
-    if foreign := sorted(n for n in found.difference(own) if not n.startswith("dq_")):
+    if foreign := sorted(n for n in names.difference(own) if not n.startswith("dq_")):
         raise ConfigError(f"{path} has what dqsql did not write: {first_of(foreign, 3)}", hint=hint)
 
 
@@ -323,11 +323,11 @@ def _broken(files: pa_fs.FileSystem, file: LoggedFile) -> str | None:
     """Why a file cannot be what the log says; all of its rows are read."""
     # The log has it as part of an URL.
     path = unquote(file.path)
-    (found,) = files.get_file_info([path])
-    if found.type is pa_fs.FileType.NotFound:
+    (file_info,) = files.get_file_info([path])
+    if file_info.type is pa_fs.FileType.NotFound:
         return "is gone"
-    if found.size != file.size:
-        return f"has {found.size:,} bytes instead of {file.size:,}"
+    if file_info.size != file.size:
+        return f"has {file_info.size:,} bytes instead of {file.size:,}"
     try:
         with pq.ParquetFile(path, filesystem=files, page_checksum_verification=True) as opened:
             rows = sum(batch.num_rows for batch in opened.iter_batches())

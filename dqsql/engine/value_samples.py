@@ -93,10 +93,10 @@ def sample_values(
     query = _query(view, columns, condition, limit, not_matching or {})
     with translated(f"cannot sample values of {model}"):
         rows = fetched(select(spark, query)).to_pylist()
-    found: dict[int, list[tuple[float, int, str]]] = {}
+    values_by_column: dict[int, list[tuple[float, int, str]]] = {}
     for row in rows:
-        found.setdefault(row["c"], []).append((row["priority"], row["n"], row["value"]))
-    return {name: _sample(found.get(i, []), limit) for i, name in enumerate(columns)}
+        values_by_column.setdefault(row["c"], []).append((row["priority"], row["n"], row["value"]))
+    return {name: _sample(values_by_column.get(i, []), limit) for i, name in enumerate(columns)}
 
 
 def _sample(drawn: list[tuple[float, int, str]], limit: int) -> ValueSample:

@@ -127,7 +127,7 @@ def merged_schema(schemas: Sequence[StructType], left_out: Collection[str] = ())
             field.dataType
         )
     return StructType(
-        [StructField(n, widest_type(found) or found[-1]) for n, found in kinds.items()]
+        [StructField(n, widest_type(types) or types[-1]) for n, types in kinds.items()]
     )
 
 

@@ -75,20 +75,20 @@ def _present(
     batches: Sequence[str],
 ) -> dict[str, frozenset[str]]:
     """The segments with rows of the batches of the run, and of those before them."""
-    found: dict[str, set[str]] = {b: set() for b in batches}
+    segments: dict[str, set[str]] = {b: set() for b in batches}
     for value in measured.values:
         if value.metric == _ROWS and value.segment is not None and value.value:
-            found[value.batch].add(value.segment)
-    others = unlike_segmented(ledger, plan.model).union(found)
+            segments[value.batch].add(value.segment)
+    others = unlike_segmented(ledger, plan.model).union(segments)
     earlier = [b for b in sorted(ledger, key=batch_order) if b not in others]
     first = batch_order(batches[0])
     near = [b for b in earlier if batch_order(b) < first][-_WINDOW:]
     near += [b for b in earlier if batch_order(b) > first]
     for row in stored_metrics(store, plan.model.name, near, [_ROWS]).to_pylist():
-        names = found.setdefault(row["batch"], set())
+        names = segments.setdefault(row["batch"], set())
         if row["segment"] is not None and row["value"] and not row["parameters"]:
             names.add(row["segment"])
-    return {b: frozenset(names) for b, names in found.items()}
+    return {b: frozenset(names) for b, names in segments.items()}
 
 
 def _expected(before: Sequence[frozenset[str]]) -> Iterator[str]:
@@ -114,5 +114,5 @@ def _holds_at_zero(predicate: exp.Expr, alias: str) -> bool | None:
         is_metric = isinstance(node, exp.Column) and node.name == alias
         return exp.Literal.number(0) if is_metric else node
 
-    found = simplify(predicate.copy().transform(zero)).unnest()
-    return bool(found.this) if isinstance(found, exp.Boolean) else None
+    outcome = simplify(predicate.copy().transform(zero)).unnest()
+    return bool(outcome.this) if isinstance(outcome, exp.Boolean) else None

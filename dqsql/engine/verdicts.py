@@ -46,13 +46,13 @@ class VerdictFinder:
     def row(self) -> dict[str, Any]:
         """The row. Raises UsageError: there is none, or there are several."""
         wanted = self._named() if self.batch is not None else self._by_id()
-        found = [row for place in wanted if (row := self._stored(*place)) is not None]
-        if len({(r["batch"], r["segment"]) for r in found}) > 1:
+        rows = [row for place in wanted if (row := self._stored(*place)) is not None]
+        if len({(r["batch"], r["segment"]) for r in rows}) > 1:
             raise UsageError(
-                f"{self.text!r} names {len(found)} verdicts",
+                f"{self.text!r} names {len(rows)} verdicts",
                 hint="name the check, and add --batch and --segment",
             )
-        if not found:
+        if not rows:
             if self.batch is None and wanted == []:
                 self._refuse_unjudged(self.text)
             where = "" if self.batch is None else f" on batch {self.batch!r}"
@@ -62,7 +62,7 @@ class VerdictFinder:
                 f"there is no verdict {self.text!r}{where}",
                 hint="target/run_results.json has the ids of findings",
             )
-        return max(found, key=_finding_rank)
+        return max(rows, key=_finding_rank)
 
     @cached_property
     def _declared(self) -> Sequence[Declared]:
@@ -129,7 +129,7 @@ class VerdictFinder:
             raise UsageError("--segment needs --batch", hint="or write CHECK@BATCH/SEGMENT")
         if ids := self._ids(self.text):
             return self._newest(ids)
-        found: list[_Place] = []
+        candidates: list[_Place] = []
         places = [i for i, c in enumerate(self.text) if c == "@"]
         known = {self.text[:place]: self._ids(self.text[:place]) for place in places}
         for named, checks in known.items():
@@ -137,12 +137,12 @@ class VerdictFinder:
             for check in checks:
                 for batch in checked_batches(self.store, self._models()[check]):
                     if as_known(rest, [batch]) == batch:
-                        found.append((check, batch, None))
+                        candidates.append((check, batch, None))
                     elif rest.startswith(f"{batch}/"):
-                        found.append((check, batch, rest[len(batch) + 1 :]))
+                        candidates.append((check, batch, rest[len(batch) + 1 :]))
         if not any(known.values()):
             raise self._unknown(self.text[: places[0]] if places else self.text)
-        return found
+        return candidates
 
     def _newest(self, checks: Collection[str]) -> list[_Place]:
         """The newest verdict of the checks that found something, else their newest one."""
@@ -180,11 +180,11 @@ def _finding_rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
     Of segments the one that is furthest outside its bounds, as a run names it.
     """
-    found, whole = row["status"] in FINDINGS, row["segment"] is None
+    is_finding, whole = row["status"] in FINDINGS, row["segment"] is None
     failed = row["status"] in (Status.ERROR.value, Status.FAIL.value)
     error = row["severity"] == Severity.ERROR.value
     far = distance_outside(row["observed"], row["lower_bound"], row["upper_bound"])
-    return (found, batch_order(row["batch"]), failed, whole, far, row["segment"] or "", error)
+    return (is_finding, batch_order(row["batch"]), failed, whole, far, row["segment"] or "", error)
 
 
 @dataclass(frozen=True)
@@ -232,12 +232,12 @@ class StoredVerdicts:
         statuses: dict[tuple[str, str], set[str]] = {}
         for row in stored_rows(self.store, RESULTS, self.model, later, columns=_STATUS):
             statuses.setdefault((row["check_id"], row["batch"]), set()).add(row["status"])
-        found: dict[str, list[str]] = {}
+        passed: dict[str, list[str]] = {}
         for check_id, batch in sorted(statuses, key=lambda place: batch_order(place[1])):
             seen = statuses[check_id, batch]
             if Status.PASS in seen and not seen & FINDINGS:
-                found.setdefault(check_id, []).append(batch)
-        return found
+                passed.setdefault(check_id, []).append(batch)
+        return passed
 
 
 def checked_batches(store: Store, model: str, *, retired: bool = True) -> list[str]:

@@ -90,10 +90,10 @@ def marked(comment: str) -> list[int]:
 
 
 def _is_prose(comment: str, at: int, words: Collection[str]) -> bool:
-    found = _NAMED.match(comment, at)
-    if found is None or _CHECK_LIKE.match(comment, found.end()):
+    match = _NAMED.match(comment, at)
+    if match is None or _CHECK_LIKE.match(comment, match.end()):
         return False
-    return not difflib.get_close_matches(found.group(1).lower(), words, n=1, cutoff=_NEAR)
+    return not difflib.get_close_matches(match.group(1).lower(), words, n=1, cutoff=_NEAR)
 
 
 def has_annotation(comment: str) -> bool:
@@ -461,7 +461,7 @@ def read_annotations(
     The place of one is its text's number and the line and column in it: `checks[2]:1:5`. Raises
     what is wrong with all of them.
     """
-    found: list[Annotation] = []
+    annotations: list[Annotation] = []
     errors: list[DqsqlError] = []
     for number, text in enumerate(texts):
         if not isinstance(text, str):
@@ -478,7 +478,7 @@ def read_annotations(
             if isinstance(one, AnnotationProblem):
                 errors.append(one.error(span))
             else:
-                found.append(Annotation(one.expression, one.settings, span))
+                annotations.append(Annotation(one.expression, one.settings, span))
     if errors:
         raise error_of(errors)
-    return tuple(found)
+    return tuple(annotations)

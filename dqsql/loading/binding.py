@@ -79,16 +79,16 @@ def bind_model(
     annotations: list[Annotation] = []
     count = 0
     for comment in rendering.comments:
-        for found in _annotations(rendering, path, comment, binder, (known_names, words)):
-            if not isinstance(found, Annotation):
-                errors.append(found)
-            elif len(found.expression) > _MAX_ANNOTATION:
-                errors.append(_too_long(found))
+        for annotation in _annotations(rendering, path, comment, binder, (known_names, words)):
+            if not isinstance(annotation, Annotation):
+                errors.append(annotation)
+            elif len(annotation.expression) > _MAX_ANNOTATION:
+                errors.append(_too_long(annotation))
             else:
-                annotations.append(found)
+                annotations.append(annotation)
             count += 1
             if count > _MAX_ANNOTATIONS:
-                errors.append(_too_many(found))
+                errors.append(_too_many(annotation))
                 return None
     projections = tuple(
         Projection(name, _span(rendering, path, item.start, item.tokens[0].text))
@@ -160,15 +160,15 @@ def _annotations(
     text = comment_text(rendering.sql, comment.segment)
     if not may_annotate(text, names[0]):
         return
-    for found in parse_comment(text, *names):
+    for parsed in parse_comment(text, *names):
         # Such a text is as long as what it was made from: at most a star in front is blank.
-        at = comment.segment.body_start + found.offset
+        at = comment.segment.body_start + parsed.offset
         if is_commented_out(rendering.sql, comment.segment, at):
             continue
-        line, column = _raw_place(rendering, comment, text, found.offset)
-        span = Span(path, line, column, found.text)
-        if isinstance(found, AnnotationProblem):
-            yield found.error(span)
+        line, column = _raw_place(rendering, comment, text, parsed.offset)
+        span = Span(path, line, column, parsed.text)
+        if isinstance(parsed, AnnotationProblem):
+            yield parsed.error(span)
             continue
         try:
             binding = binder.bind(comment.segment)
@@ -176,7 +176,7 @@ def _annotations(
             yield AnnotationError(problem.message, span=span, hint=problem.hint)
             continue
         about = binding.column, binding.candidates, binding.unbound
-        yield Annotation(found.expression, found.settings, span, *about)
+        yield Annotation(parsed.expression, parsed.settings, span, *about)
 
 
 def comment_text(sql: str, segment: Segment) -> str:
@@ -194,8 +194,10 @@ def _is_decorated(lines: list[str]) -> bool:
     """Whether the lines of a block comment begin with a star that only decorates them."""
     first, *others = lines
     written = [line for line in others if line.strip()]
-    alone = not first.strip() and bool(written)
-    return first.startswith("*") or (alone and all(x.lstrip().startswith("*") for x in written))
+    blank_start = not first.strip() and bool(written)
+    return first.startswith("*") or (
+        blank_start and all(x.lstrip().startswith("*") for x in written)
+    )
 
 
 def _raw_place(

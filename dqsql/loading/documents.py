@@ -189,7 +189,7 @@ def files_below(root: Path, folders: Iterable[str], suffixes: tuple[str, ...]) -
 
     Raises LoadError: a folder cannot be read, and may have some.
     """
-    found = {
+    paths = {
         file
         for folder in folders
         for file in _walked(root / folder, root)
@@ -197,7 +197,7 @@ def files_below(root: Path, folders: Iterable[str], suffixes: tuple[str, ...]) -
         # A link to nowhere is no file, and is to be an error rather than no check.
         and (file.is_file() or not file.exists())
     }
-    return sorted(found)
+    return sorted(paths)
 
 
 def _walked(folder: Path, root: Path) -> Iterator[Path]:
@@ -279,10 +279,10 @@ def read_document(
 
 def _refuse_forbidden_characters(text: str, shown: str, error: type[ConfigError]) -> None:
     """Refuse characters that YAML does not allow, with their place."""
-    if found := yaml.reader.Reader.NON_PRINTABLE.search(text):
-        span = Span.at_offset(shown, text, found.start())
+    if match := yaml.reader.Reader.NON_PRINTABLE.search(text):
+        span = Span.at_offset(shown, text, match.start())
         raise error(
-            f"YAML allows no character {ord(found.group()):#06x}",
+            f"YAML allows no character {ord(match.group()):#06x}",
             span=span,
             hint='write it as an escape in double quotes, as "\\x07", or remove it',
         )

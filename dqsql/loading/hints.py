@@ -105,10 +105,10 @@ def curly_quotes(text: str) -> str | None:
 
 
 def _unquoted(text: str) -> str | None:
-    found = _BARE_PATTERN.match(text)
-    if found is None or not found.group(2).strip() or re.search(r"['\"]", text):
+    match = _BARE_PATTERN.match(text)
+    if match is None or not match.group(2).strip() or re.search(r"['\"]", text):
         return None
-    name, body = found.group(1).lower(), found.group(2).strip()
+    name, body = match.group(1).lower(), match.group(2).strip()
     what, prefix = ("pattern", "") if name == "pattern" else ("regular expression", "r")
     named = _COLUMN_BEFORE.match(body)
     column = named.group() if named else ""
@@ -116,17 +116,17 @@ def _unquoted(text: str) -> str | None:
 
 
 def _assigned(text: str) -> str | None:
-    found = _ASSIGNED.search(text)
-    if found is None:
+    match = _ASSIGNED.search(text)
+    if match is None:
         return None
-    return f"write the values one after the other: ({(found.group(2) or '..').strip()})"
+    return f"write the values one after the other: ({(match.group(2) or '..').strip()})"
 
 
 def _mistyped(text: str) -> str | None:
-    found = _OPERATOR.search(_outside_brackets(text))
-    if found is None:
+    match = _OPERATOR.search(_outside_brackets(text))
+    if match is None:
         return None
-    meant = f"{text[: found.start()].strip()} {_symbol(found)} {text[found.end() :].strip()}"
+    meant = f"{text[: match.start()].strip()} {_symbol(match)} {text[match.end() :].strip()}"
     return f"did you mean @{meant}?"
 
 
@@ -135,10 +135,10 @@ def _symbol(mistyped: re.Match[str]) -> str:
 
 
 def _between(text: str) -> str | None:
-    found = _BETWEEN.match(_STRING.sub("''", text))
-    if found is None:
+    match = _BETWEEN.match(_STRING.sub("''", text))
+    if match is None:
         return None
-    head, numbers = found.group(1).strip(), _NUMBER.findall(_dashed(found.group(2)))
+    head, numbers = match.group(1).strip(), _NUMBER.findall(_dashed(match.group(2)))
     if len(numbers) == 2:
         return f"write @{head} between {' and '.join(numbers)}"
     low = float(numbers[0]) if numbers else 5.0
@@ -152,10 +152,10 @@ def _dashed(text: str) -> str:
 
 
 def _joined(text: str) -> str | None:
-    found = _JOINED.search(text)
-    if found is None or _WHOLE_BETWEEN.search(text):
+    match = _JOINED.search(text)
+    if match is None or _WHOLE_BETWEEN.search(text):
         return None
-    return f"leave {found.group(1)} out: each @ begins a new check"
+    return f"leave {match.group(1)} out: each @ begins a new check"
 
 
 def _open_bracket(text: str) -> str | None:
@@ -173,8 +173,8 @@ def _found(pattern: re.Pattern[str], hint: str, *, bare: bool = False) -> _Rule:
     """A hint where a pattern is found in a text, or in one whose literals are empty."""
 
     def rule(text: str) -> str | None:
-        found = pattern.search(_STRING.sub("''", text) if bare else text)
-        return None if found is None else hint.format(*found.groups())
+        match = pattern.search(_STRING.sub("''", text) if bare else text)
+        return None if match is None else hint.format(*match.groups())
 
     return rule
 
@@ -238,8 +238,8 @@ def _comparison_hint(expression: str, rest: str) -> str | None:
     if (symbols := _IS_SYMBOL.match(rest)) is not None:
         return f"did you mean @{expression} {symbols.group(1)} {symbols.group(2)}?"
     for words, operator in _IN_WORDS:
-        found = words.match(rest)
-        value = _NUMBER.search(rest, found.end()) if found else None
+        match = words.match(rest)
+        value = _NUMBER.search(rest, match.end()) if match else None
         if value is not None:
             return f"did you mean @{expression} {operator} {value.group()}?"
     return None
@@ -274,19 +274,19 @@ def unit_hint(expression: str, rest: str) -> str | None:
 
 def loose_setting(text: str) -> str | None:
     """The hint on prose that is a setting without its braces, or None."""
-    found = _LOOSE_SETTING.search(text)
-    if found is None:
+    match = _LOOSE_SETTING.search(text)
+    if match is None:
         return None
-    value = found.group(2).strip()
+    value = match.group(2).strip()
     if text.lstrip().startswith(("(", "[")):
         value = value.rstrip(")] ")
-    return f"write {{{found.group(1)}: {value.rstrip('}').strip()}}}"
+    return f"write {{{match.group(1)}: {value.rstrip('}').strip()}}}"
 
 
 def bracketed_setting(text: str) -> int | None:
     """The offset of settings in other brackets than braces: `[severity: warn]`; None without."""
-    found = _BRACKETED_SETTING.search(_blanked(text))
-    return found.start() if found else None
+    match = _BRACKETED_SETTING.search(_blanked(text))
+    return match.start() if match else None
 
 
 def _blanked(text: str) -> str:
@@ -305,8 +305,8 @@ def _outside_brackets(text: str) -> str:
 
 def dotted_range(text: str) -> str | None:
     """`1, 5` of `1..5` in a text, or None."""
-    found = _RANGE_DOTS.search(_blanked(text))
-    return f"{found.group(1)}, {found.group(2)}" if found else None
+    match = _RANGE_DOTS.search(_blanked(text))
+    return f"{match.group(1)}, {match.group(2)}" if match else None
 
 
 _CONDITION = re.compile(r"\b(where|warn|error_if|warn_if)\s*:\s*([^\s\"'].*?)\s*\}?\s*$", re.DOTALL)
@@ -314,10 +314,10 @@ _CONDITION = re.compile(r"\b(where|warn|error_if|warn_if)\s*:\s*([^\s\"'].*?)\s*
 
 def unquoted_condition(text: str) -> str | None:
     """The hint on settings with a condition that YAML cannot read without quotes."""
-    found = _CONDITION.search(text)
-    if found is None or '"' in found.group(2):
+    match = _CONDITION.search(text)
+    if match is None or '"' in match.group(2):
         return None
-    return f'put the condition in quotes: {{{found.group(1)}: "{found.group(2)}"}}'
+    return f'put the condition in quotes: {{{match.group(1)}: "{match.group(2)}"}}'
 
 
 def setting_without_value(text: str, key: str) -> str:

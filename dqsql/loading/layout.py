@@ -151,15 +151,15 @@ def read_layout(sql: str) -> Layout:
 
 
 def _tokens(sql: str) -> list[Token]:
-    found = scan(sql, jinja=False)
-    if found.unclosed_quote is not None:
-        quote = sql[found.unclosed_quote]
-        raise LayoutProblem(f"the quote {quote} is never closed", found.unclosed_quote, quote)
-    for segment in found.segments:
+    scanned = scan(sql, jinja=False)
+    if scanned.unclosed_quote is not None:
+        quote = sql[scanned.unclosed_quote]
+        raise LayoutProblem(f"the quote {quote} is never closed", scanned.unclosed_quote, quote)
+    for segment in scanned.segments:
         if not segment.closed:
             raise LayoutProblem("the comment is never closed", segment.start, "/*")
     try:
-        return tokenize(blank(sql, found.hidden))
+        return tokenize(blank(sql, scanned.hidden))
     except SqlSyntaxError as error:
         raise LayoutProblem(error.message.splitlines()[-1], 0) from error
 

@@ -86,12 +86,12 @@ class ModelContext:
     def source(self, name: str, table: str) -> str:
         """Render a table or file that a sources file names, as in `source('nyc', 'flights')`."""
         recorder = self._recorder("source")
-        found = self._sources.get((name, table))
-        if found is None:
+        source = self._sources.get((name, table))
+        if source is None:
             raise self._unknown_source(name, table)
-        recorder.depends_on[found.unique_id] = None
-        recorder.relations[found.relation] = relation_call("source", name, table)
-        return found.relation
+        recorder.depends_on[source.unique_id] = None
+        recorder.relations[source.relation] = relation_call("source", name, table)
+        return source.relation
 
     def _unknown_source(self, name: str, table: str) -> LoadError:
         names = {source for source, _ in self._sources}
@@ -132,9 +132,9 @@ def check_model_names(files: Sequence[ModelFile]) -> list[DqsqlError]:
         if SURROGATE.search(file.path):
             message = "the name of the file is not UTF-8 text"
             errors.append(LoadError(message, span=Span(file.path), hint="rename the file"))
-        elif odd := _NO_TABLE.search(file.name):
+        elif match := _NO_TABLE.search(file.name):
             message = f"a check model cannot be called {file.name!r}, as no table may be"
-            hint = f"rename the file without {odd.group()!r}"
+            hint = f"rename the file without {match.group()!r}"
             errors.append(LoadError(message, span=Span(file.path), hint=hint))
         first = seen.setdefault(file.name.lower(), file)
         if first is not file:
@@ -253,11 +253,11 @@ def upstream_first(models: Sequence[CheckModel]) -> tuple[CheckModel, ...]:
     places = {uid: place for place, uid in enumerate(by_id)}
     sorter = TopologicalSorter(_refs(by_id))
     sorter.prepare()
-    found: list[CheckModel] = []
+    ordered_models: list[CheckModel] = []
     while ready := sorted(sorter.get_ready(), key=places.__getitem__):
-        found += [by_id[uid] for uid in ready]
+        ordered_models += [by_id[uid] for uid in ready]
         sorter.done(*ready)
-    return tuple(found)
+    return tuple(ordered_models)
 
 
 def circle_of(models: Sequence[CheckModel]) -> tuple[LoadError, frozenset[str]] | None:

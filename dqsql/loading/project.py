@@ -152,8 +152,8 @@ def _raise(errors: list[DqsqlError]) -> None:
 
 def _replaced(sources: Iterable[Source], views: Mapping[str, str]) -> tuple[Source, ...]:
     """The sources, with views in place of some. Raises UsageError: there is no such source."""
-    found = tuple(sources)
-    names = [s.full_name for s in found]
+    known_sources = tuple(sources)
+    names = [s.full_name for s in known_sources]
     for name in views:
         if name not in names:
             raise UsageError(f"there is no source {name}", hint=nearest(name, names))
@@ -161,14 +161,14 @@ def _replaced(sources: Iterable[Source], views: Mapping[str, str]) -> tuple[Sour
         replace(s, relation=quoted(views[s.full_name]), path=None, file_format=None, options={})
         if s.full_name in views
         else s
-        for s in found
+        for s in known_sources
     )
 
 
 def _table_formats(sources: Iterable[Source]) -> tuple[str, ...]:
     """The formats of file sources that are formats of tables."""
-    found = {s.file_format for s in sources if s.file_format in TABLE_FORMATS}
-    return tuple(name for name in TABLE_FORMATS if name in found)
+    formats = {s.file_format for s in sources if s.file_format in TABLE_FORMATS}
+    return tuple(name for name in TABLE_FORMATS if name in formats)
 
 
 def _load_sources(

@@ -61,17 +61,20 @@ class Rendering:
         if from_end <= min(suffix, len(before) - prefix):
             return raw_line, len(before) - from_end + 1
         word = re.match(r"\w+", after[index:])
-        if word and len(found := list(re.finditer(rf"\b{re.escape(word.group())}\b", before))) == 1:
-            return raw_line, found[0].start() + 1
+        if (
+            word
+            and len(matches := list(re.finditer(rf"\b{re.escape(word.group())}\b", before))) == 1
+        ):
+            return raw_line, matches[0].start() + 1
         block = before.rfind("{{", 0, prefix + 2)
         return raw_line, (block if block >= 0 else min(prefix, index)) + 1
 
 
 def render_model(raw: str, render: Callable[[str], str]) -> Rendering:
     """Render `raw` with `render` and map the result back. Passes on the errors of `render`."""
-    found = scan(raw)
+    scanned = scan(raw)
     try:
-        marked = render(_with_markers(raw, _comment_markers(found)))
+        marked = render(_with_markers(raw, _comment_markers(scanned)))
     except DqsqlError:
         # Fails at the place as the user sees it, without markers in front.
         render(raw)
@@ -79,14 +82,14 @@ def render_model(raw: str, render: Callable[[str], str]) -> Rendering:
     sql, ids = _without_markers(marked)
     # One object: what is kept by text is then found without comparing it.
     sql = raw if sql == raw else sql
-    written = found.comments
+    written = scanned.comments
     comments = tuple(
         RenderedComment(segment, written[ids[segment.body_start]])
         if segment.body_start in ids
         else RenderedComment(segment, None)
         for segment in scan(sql, jinja=False).comments
     )
-    return Rendering(raw, sql, comments, _line_map(raw, sql, found, render))
+    return Rendering(raw, sql, comments, _line_map(raw, sql, scanned, render))
 
 
 def _comment_markers(found: ScannedText) -> list[tuple[int, int]]:

@@ -157,8 +157,8 @@ class _Scanner:
     def _jinja_end(self, start: int) -> int:
         opener = self.text[start : start + 2]
         if opener == "{#":
-            found = self.text.find("#}", start + 2)
-            return found + 2 if found >= 0 else -1
+            comment_end = self.text.find("#}", start + 2)
+            return comment_end + 2 if comment_end >= 0 else -1
         # As in Jinja's own lexer, `}}` and `%}` close a block only outside of a dict literal.
         position, depth = start + 2, 0
         while match := _IN_JINJA.search(self.text, position):
@@ -224,13 +224,13 @@ class _Scanner:
         is_raw = quote != "`" and self._has_raw_prefix(start)
         position = start + 1
         while match := _IN_STRING.search(self.text, position):
-            found = match.group()
+            token = match.group()
             position = match.end()
-            if found in _JINJA_OPEN:
+            if token in _JINJA_OPEN:
                 position = self._jinja_block(match.start()) or match.end()
-            elif found == "\\":
+            elif token == "\\":
                 position += 0 if is_raw or quote == "`" else 1
-            elif found == quote:
+            elif token == quote:
                 if is_raw or not self.text.startswith(quote, position):
                     return position
                 position += 1

@@ -74,12 +74,12 @@ def _encoding_of(data: bytes) -> str | None:
 
 def separator_note(columns: Sequence[str]) -> str | None:
     """What to say of a relation whose only column looks like several; None for others."""
-    found = [s for s in _OTHERS if len(columns) == 1 and s in columns[0]]
-    if not found:
+    separators = [s for s in _OTHERS if len(columns) == 1 and s in columns[0]]
+    if not separators:
         return None
-    shown = "\\t" if found[0] == "\t" else found[0]
+    shown = "\\t" if separators[0] == "\t" else separators[0]
     return (
-        f"the only column has {'a tab' if shown != found[0] else repr(shown)} in its name: "
+        f"the only column has {'a tab' if shown != separators[0] else repr(shown)} in its name: "
         f'if that separates columns, declare the source with options: {{sep: "{shown}"}}'
     )
 

@@ -115,12 +115,12 @@ def _file(source: Section, table: Section) -> tuple[str | None, str | None, dict
     file_format: str | None = None
     options: dict[str, str] = {}
     for section in (_external(source), source, _external(table), table):
-        found = section.read("path", as_text) or section.read("location", as_text)
-        is_below = found and path and section.keys[: len(table.keys)] == table.keys
-        if found and path and is_below and not _is_absolute(found):
+        section_path = section.read("path", as_text) or section.read("location", as_text)
+        is_below = section_path and path and section.keys[: len(table.keys)] == table.keys
+        if section_path and path and is_below and not _is_absolute(section_path):
             # The source's path is the folder of its tables.
-            found = f"{path.rstrip('/')}/{found}"
-        path = found or path
+            section_path = f"{path.rstrip('/')}/{section_path}"
+        path = section_path or path
         for key in ("format", "file_format", "using"):
             if value := section.read(key, as_text):
                 file_format = _known_format(section, key, value)

@@ -86,12 +86,12 @@ def _without_mark(model: CheckModel, names: Collection[str]) -> Iterator[str]:
 def _settings_first(model: CheckModel, names: Collection[str]) -> Iterator[str]:
     for comment in scan(model.raw_sql).comments:
         text = model.raw_sql[comment.body_start : comment.body_end]
-        found = _SETTINGS_FIRST.match(text)
-        if found is None or found.group(3).lower() not in names:
+        match = _SETTINGS_FIRST.match(text)
+        if match is None or match.group(3).lower() not in names:
             continue
-        if found.group(2) in CHECK_SETTINGS:
-            place = Span.at_offset(model.path, model.raw_sql, comment.body_start + found.start(1))
-            settings, name = found.group(1), found.group(3)
+        if match.group(2) in CHECK_SETTINGS:
+            place = Span.at_offset(model.path, model.raw_sql, comment.body_start + match.start(1))
+            settings, name = match.group(1), match.group(3)
             yield (
                 f"{place}: the settings {settings} stand before the @, where they are not read;"
                 f" write @{name} {settings}"
@@ -126,6 +126,6 @@ def stray_names(comment: str, names: Collection[str]) -> Iterator[tuple[int, str
     Only of those in `names`, and only where they look like checks: `@ count of a day` is prose.
     """
     for pattern, hint in ((_GLUED, "put a space before the @"), (_APART, "no space behind the @")):
-        for found in pattern.finditer(comment):
-            if found.group(1).lower() in names and _CALL_OR_END.match(comment, found.end()):
-                yield comment.index("@", found.start()), found.group(1), hint
+        for match in pattern.finditer(comment):
+            if match.group(1).lower() in names and _CALL_OR_END.match(comment, match.end()):
+                yield comment.index("@", match.start()), match.group(1), hint

@@ -147,15 +147,15 @@ def are_numbers(batches: Iterable[str]) -> bool:
 
 def wall_time_of(batch: str) -> dt.datetime | None:
     """What a clock at the place of a batch shows: its time without a time zone."""
-    found = time_of(batch)
-    return None if found is None else found.replace(tzinfo=None)
+    moment = time_of(batch)
+    return None if moment is None else moment.replace(tzinfo=None)
 
 
 def instant_of(batch: str) -> dt.datetime | None:
     """The moment in the name of a batch, in UTC without a time zone; None for other names."""
-    found = time_of(batch)
+    moment = time_of(batch)
     try:
-        return None if found is None else plain_time(found)
+        return None if moment is None else plain_time(moment)
     except OverflowError:
         # Beyond the years of the calendar, in UTC.
         return None
@@ -176,10 +176,10 @@ def with_missing_days(batches: tuple[str, ...], batch: str) -> tuple[str, ...]:
         return batches
     seen = Counter(day % 7 for day in days)
     usual = {day for day, count in seen.items() if count >= max(seen.values()) / 2}
-    found: list[str] = []
+    padded_batches: list[str] = []
     for name, day, after in zip_longest(batches, days[: len(batches)], days[1:]):
-        found += [name, *("" for d in range(day + 1, after or 0) if d % 7 in usual)]
-    return tuple(found) if len(found) <= 1.5 * len(batches) else batches
+        padded_batches += [name, *("" for d in range(day + 1, after or 0) if d % 7 in usual)]
+    return tuple(padded_batches) if len(padded_batches) <= 1.5 * len(batches) else batches
 
 
 def read_number(text: str) -> Decimal | None:
@@ -244,8 +244,8 @@ def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, d
     named, start = time_of(batch), instant_of(batch)
     if named is None or start is None:
         return None, None
-    found = _UNIT.search(batch_by or "")
-    unit = (found.group(1) or found.group(2)).lower() if found else None
+    match = _UNIT.search(batch_by or "")
+    unit = (match.group(1) or match.group(2)).lower() if match else None
     if unit is None:
         unit = _unit_of_name(batch)
     start = start.replace(tzinfo=dt.UTC)

@@ -109,8 +109,8 @@ class Contract:
     @property
     def key(self) -> tuple[str, ...]:
         """The columns of the primary key, in its order."""
-        found = [(c.key, c.name) for c in self.columns if c.key is not None]
-        return tuple(name for _, name in sorted(found))
+        key_columns = [(c.key, c.name) for c in self.columns if c.key is not None]
+        return tuple(name for _, name in sorted(key_columns))
 
     def has_values(self, column: ContractColumn) -> bool:
         """Whether each row has a value of the column, which is so of a key."""
@@ -130,10 +130,10 @@ def spark_type(text: str) -> str | None:
     parts = _QUOTED.split(text.lower())
     # Names of fields in quotes stay as they are.
     parts[::2] = (_plain_types(part) for part in parts[::2])
-    found = "".join(parts)
+    plain_type = "".join(parts)
     parametric = (_DECIMAL, _TIME, _NESTED)
-    is_known = found in _PLAIN or any(kind.fullmatch(found) for kind in parametric)
-    return found if is_known else None
+    is_known = plain_type in _PLAIN or any(kind.fullmatch(plain_type) for kind in parametric)
+    return plain_type if is_known else None
 
 
 def _plain_types(text: str) -> str:
@@ -200,7 +200,7 @@ def column_list(text: str) -> dict[str, str]:
 
     Raises ColumnListError.
     """
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for part in _parts(text):
         match = re.fullmatch(r"\s*(?:`((?:[^`]|``)+)`|([^\s`,]+))\s+(.+?)\s*", part, re.DOTALL)
         if match is None:
@@ -212,12 +212,12 @@ def column_list(text: str) -> dict[str, str]:
         kind = given.lower() if given.startswith("<") else spark_type(given)
         if kind is None or (given.startswith("<") and kind.strip("<>") not in LOGICAL):
             raise ColumnListError(f"{given!r} is not a type of Spark")
-        if name.casefold() in {n.casefold() for n in found}:
+        if name.casefold() in {n.casefold() for n in columns}:
             raise ColumnListError(f"{name} appears twice")
-        found[name] = kind
-    if not found:
+        columns[name] = kind
+    if not columns:
         raise ColumnListError("no column is named")
-    return found
+    return columns
 
 
 def column_list_text(columns: dict[str, str]) -> str:

@@ -111,17 +111,17 @@ def refuse_shared_tables(
     """Raise ConfigError where two models would replace each other's rows, or a model its own."""
     owners: dict[tuple[str | None, str, str], str] = {}
     for model in models:
-        found = quarantine_of(model, project, wanted)
-        if found is None:
+        quarantine = quarantine_of(model, project, wanted)
+        if quarantine is None:
             continue
-        if found.good == found.quarantined:
+        if quarantine.good == quarantine.quarantined:
             raise ConfigError(
                 f"the good and the quarantined rows of {model.name} would go to the same table,"
-                f" {found.good}",
+                f" {quarantine.good}",
                 span=Span(model.path),
                 hint="give `good` and `quarantined` of `quarantine` different names",
             )
-        for name in found.names:
+        for name in quarantine.names:
             other = owners.setdefault(name, model.name)
             if other != model.name:
                 raise ConfigError(

@@ -165,13 +165,13 @@ def declared_range(documentation: str) -> ValueRange | None:
 
     An end that is no number, such as `about 1`, is not taken for one.
     """
-    found = _RANGE.search(documentation)
-    if found is None:
+    match = _RANGE.search(documentation)
+    if match is None:
         return None
-    low, high = _end(found[2], -math.inf), _end(found[3], math.inf)
+    low, high = _end(match[2], -math.inf), _end(match[3], math.inf)
     if math.isinf(low) and math.isinf(high):
         return None
-    return ValueRange(low, high, found[1] == "(", found[4] == ")")
+    return ValueRange(low, high, match[1] == "(", match[4] == ")")
 
 
 def _end(text: str, unknown: float) -> float:

@@ -216,13 +216,13 @@ class CheckModel:
 
 def models_upstream(models: Iterable[CheckModel]) -> dict[str, frozenset[str]]:
     """The names of the models that each reads, itself or by others; `models` are upstream first."""
-    found: dict[str, frozenset[str]] = {}
+    upstream: dict[str, frozenset[str]] = {}
     names: dict[str, str] = {}
     for model in models:
         read = [names[uid] for uid in model.depends_on if uid in names]
-        found[model.name] = frozenset(read).union(*(found[name] for name in read))
+        upstream[model.name] = frozenset(read).union(*(upstream[name] for name in read))
         names[model.unique_id] = model.name
-    return found
+    return upstream
 
 
 def view_name(model: CheckModel | str) -> str:
@@ -316,8 +316,8 @@ class Project:
         """The ids of a model's checks, with those of open findings that are left alone."""
         if ids is None:
             return None
-        alone = (r for r in findings if r["resolved_at"] is None)
-        return {*ids, *(r["check_id"] for r in alone if self.leaves_alone(r["check_name"]))}
+        open_findings = (r for r in findings if r["resolved_at"] is None)
+        return {*ids, *(r["check_id"] for r in open_findings if self.leaves_alone(r["check_name"]))}
 
     @property
     def target_dir(self) -> Path:

@@ -359,19 +359,19 @@ class ModelResult:
     @property
     def owed(self) -> list[str]:
         """What makes the run end as if it had failed, beside verdicts."""
-        found = []
+        reasons = []
         if self.gone is not None and self.no_data is NoData.ERROR:
-            found.append(gone_rows(self.gone))
+            reasons.append(gone_rows(self.gone))
         if self.waiting:
-            found.append(
+            reasons.append(
                 f"nobody has reviewed {', '.join(self.waiting)}, which an earlier run flagged:"
                 f" dqsql review list --select {shlex.quote(self.model)}"
             )
         if self.unfinished:
-            found.append(
+            reasons.append(
                 f"not checked to the end, and without rows now: {', '.join(self.unfinished)}"
             )
-        return found
+        return reasons
 
     @property
     def left_out(self) -> bool:

@@ -82,9 +82,9 @@ def _route(entry: Any, number: int) -> Route:
             raise ConfigError(f"{where} has an unknown key {key!r}", hint=hint)
     kinds = [k for k in KINDS if k in given]
     if len(kinds) != 1:
-        found = f"but has {' and '.join(kinds)}" if kinds else "but has none of them"
+        detail = f"but has {' and '.join(kinds)}" if kinds else "but has none of them"
         raise ConfigError(
-            f"{where} must have one of {', '.join(KINDS)}, {found}",
+            f"{where} must have one of {', '.join(KINDS)}, {detail}",
             hint="{slack: SLACK_URL, owners: [data team], severity: error}",
         )
     kind = kinds[0]

@@ -43,25 +43,29 @@ def fields_of(spark_type: str) -> dict[str, str] | None:
         return fields_of(inner.removesuffix(">"))
     if outer != "struct":
         return None
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     depth = begin = 0
     for place, sign in enumerate(inner):
         depth += (sign in "<(") - (sign in ">)")
         if (sign == "," and depth == 0) or depth < 0:
             name, _, kind = inner[begin:place].partition(":")
-            if not _TYPE.match(kind) or name.lower() in map(str.lower, found):
+            if not _TYPE.match(kind) or name.lower() in map(str.lower, fields):
                 return {} if inner == ">" else None
-            found[name], begin = kind, place + 1
+            fields[name], begin = kind, place + 1
             if depth < 0:
                 break
-    return found if begin == len(inner) else None
+    return fields if begin == len(inner) else None
 
 
 def both_fields(one: str, other: str) -> tuple[dict[str, str], dict[str, str]] | None:
     """The fields of two structs, or of two arrays of structs; None of other types."""
-    found = fields_of(one), fields_of(other)
+    fields = fields_of(one), fields_of(other)
     alike = one.partition("struct<")[0] == other.partition("struct<")[0]
-    return (found[0], found[1]) if alike and found[0] is not None and found[1] is not None else None
+    return (
+        (fields[0], fields[1])
+        if alike and fields[0] is not None and fields[1] is not None
+        else None
+    )
 
 
 def is_text(spark_type: str) -> bool:

@@ -84,7 +84,7 @@ class Workplace:
         """At most `limit` values of each column of some batches. Raises EngineError."""
         model = self.plan.model
         batch_filter = BatchFilter(tuple(batches), self.batch_type, self.types)
-        found = sample_values(
+        samples = sample_values(
             self.spark,
             model.name,
             model_view(model),
@@ -93,7 +93,7 @@ class Workplace:
             limit=limit,
             not_matching=not_matching,
         )
-        return {name: sample.spread(limit) for name, sample in found.items()}
+        return {name: sample.spread(limit) for name, sample in samples.items()}
 
 
 @dataclass
@@ -187,8 +187,8 @@ class MonitorContext:
     def unmeasured(self, monitor: Monitor, what: str = "no metric could be computed") -> str:
         """What could not be had for a monitor, and Spark's reason where there is one."""
         error = self.first_error(monitor)
-        told = f": {error.message}" if error else ""
-        return f"{monitor.span}: {what}{told}"
+        reason = f": {error.message}" if error else ""
+        return f"{monitor.span}: {what}{reason}"
 
 
 def defaults_of(kind: str, project: Mapping[str, Any], plan: Plan) -> dict[str, Any]:

@@ -21,13 +21,13 @@ def says_the_date(
 
     `keys` are metrics of the column by name, of which `min` and `max`, or `value_profile`, tell it.
     """
-    found = []
+    observations = []
     for each in (*past[-_BATCHES:], batch):
         time, value = wall_time_of(each), _only_value(history, keys, each)
         if time is None or value is None:
             return False
-        found.append((time, value))
-    return is_date_label(found)
+        observations.append((time, value))
+    return is_date_label(observations)
 
 
 def _only_value(history: History, keys: Mapping[str, MetricKey], batch: str) -> str | float | None:

@@ -55,9 +55,11 @@ class Demands:
         if not self.fails.met(value):
             failed = severity is Severity.ERROR
             verb = "fails" if failed else "warns"
-            told = f", which {verb}" if self.warns is not None else ""
+            consequence = f", which {verb}" if self.warns is not None else ""
             return (Status.FAIL if failed else Status.WARN), (
-                f"{told}: expected {self.fails.text}" if told else f", expected {self.fails.text}"
+                f"{consequence}: expected {self.fails.text}"
+                if consequence
+                else f", expected {self.fails.text}"
             )
         if self.warns is not None and not self.warns.met(value):
             return Status.WARN, f", which warns: expected {self.warns.text}"

@@ -28,8 +28,8 @@ def grouped(results: Iterable[Result]) -> tuple[BatchFinding, ...]:
     by_batch: dict[str, list[Result]] = {}
     for result in results:
         by_batch.setdefault(result.batch or "", []).append(result)
-    found = (_of_batch(by_batch[b]) for b in sorted(by_batch, key=batch_order))
-    return tuple(g for g in found if g is not None)
+    findings = (_of_batch(by_batch[b]) for b in sorted(by_batch, key=batch_order))
+    return tuple(g for g in findings if g is not None)
 
 
 def joined_results(first: ModelResult, then: ModelResult) -> ModelResult:
@@ -56,9 +56,9 @@ def _of_batch(results: Iterable[Result]) -> BatchFinding | None:
     first = every[0]
     symptoms = [symptom_of(r) for r in by_id.values()]
     # Of segments without rows only their number is judged.
-    told = {by_id[str(s.key)].check_id for s in symptoms if s.metric != "row_count"}
+    check_ids = {by_id[str(s.key)].check_id for s in symptoms if s.metric != "row_count"}
     decided = (r for r in every if r.segment is not None and r.status is not Status.SKIPPED)
-    segments = {r.segment for r in decided if not told or r.check_id in told}
+    segments = {r.segment for r in decided if not check_ids or r.check_id in check_ids}
     group = group_findings(symptoms, len(segments) or None)
     if group is None:
         return None
@@ -136,8 +136,8 @@ def _cause(result: Result) -> str | None:
 
 
 def _name(text: str) -> str:
-    found = _WORD.search(text)
-    return found.group().lower() if found else ""
+    match = _WORD.search(text)
+    return match.group().lower() if match else ""
 
 
 def _column(result: Result) -> str | None:

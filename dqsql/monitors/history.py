@@ -120,8 +120,8 @@ class History:
         self._segments = {}
         codes = np.zeros(rows.num_rows, dtype=np.int64)
         for name in _SERIES:
-            code, found = _encoded(rows[name])
-            codes = codes * len(found) + code
+            code, texts = _encoded(rows[name])
+            codes = codes * len(texts) + code
         batch_codes, batches = _encoded(rows["batch"])
         places = np.array([self._place(batch) for batch in batches])[batch_codes]
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
@@ -327,21 +327,21 @@ class History:
     def matrix(self, keys: Sequence[MetricKey], batches: Sequence[str]) -> FloatArray:
         """The values of some batches, in their order: a column for each of the keys."""
         places = self._at(batches)
-        found = np.full((len(batches), len(keys)), np.nan)
+        values = np.full((len(batches), len(keys)), np.nan)
         for column, key in enumerate(keys):
             if key in self._series:
-                found[:, column] = self._of(key).values[places]
-        return found
+                values[:, column] = self._of(key).values[places]
+        return values
 
     def in_step(
         self, keys: Sequence[MetricKey], past: Collection[str], steps: Sequence[str]
     ) -> FloatArray:
         """The values of `steps`, in their order; NaN for those that are not in `past`."""
         rests_on = set(past)
-        found = self.matrix(keys, steps)
+        values = self.matrix(keys, steps)
         if len(rests_on) < len(steps):
-            found[[batch not in rests_on for batch in steps]] = np.nan
-        return found
+            values[[batch not in rests_on for batch in steps]] = np.nan
+        return values
 
     def _place(self, batch: str) -> int:
         """The place of a batch, which is new if none has been seen of it."""
@@ -353,14 +353,14 @@ class History:
 
     def _of(self, key: MetricKey) -> _Series:
         """The values of a series, with a place for each batch."""
-        found, size = self._series.get(key), len(self._places) + 1
-        if found is None or len(found.values) < size:
+        series, size = self._series.get(key), len(self._places) + 1
+        if series is None or len(series.values) < size:
             new = _Series(np.full(size, np.nan), np.zeros(size, dtype=np.bool_))
-            if found is not None:
-                new.values[: len(found.values)] = found.values
-                new.measured[: len(found.measured)] = found.measured
-            self._series[key] = found = new
-        return found
+            if series is not None:
+                new.values[: len(series.values)] = series.values
+                new.measured[: len(series.measured)] = series.measured
+            self._series[key] = series = new
+        return series
 
     def profile(self, key: MetricKey, batch: str) -> MetricProfile | None:
         """The profile of a batch, or None where there is none; stored ones are read when asked."""
@@ -379,5 +379,5 @@ class History:
 
 def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[Any]]:
     """Texts as numbers, and the texts that these stand for; null is one of them."""
-    found = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    return found.indices.to_numpy().astype(np.int64), found.dictionary.to_pylist()
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()

@@ -58,10 +58,10 @@ class Injector:
             if monitor.column is not None:
                 family = family_of(type_of(monitor.column, self.types))
                 groups[(family, monitor.settings.where, monitor.kind)].append(monitor.column)
-        found: dict[tuple[str, str], dict[str, Variant]] = {}
+        variants: dict[tuple[str, str], dict[str, Variant]] = {}
         for (family, where, kind), columns in groups.items():
-            self._measure(family, where, kind, columns, batches, size, found)
-        return found
+            self._measure(family, where, kind, columns, batches, size, variants)
+        return variants
 
     def _measure(
         self,

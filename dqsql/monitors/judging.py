@@ -102,10 +102,10 @@ class MonitorRun:
         kinds = list(kinds_of(self.place.plan))
         waiting = self._streaks(ordered)
         first = self._judge_first(kinds, ordered, values)
-        found = waiting.judged(first.results)
+        judged_results = waiting.judged(first.results)
         if all(kind.reach is None for kind in kinds):
-            return replace(first, results=tuple(found))
-        for result in found:
+            return replace(first, results=tuple(judged_results))
+        for result in judged_results:
             by_batch[result.batch or ""].append(result)
         before = self._before_scan.after_scan()
         context = self._context(ordered, rows, before)
@@ -126,7 +126,7 @@ class MonitorRun:
                 for result in open_ones.asked(kind, plan, detector, batch)
             )
             self._note_warned(context.history, new)
-            found += new
+            judged_results += new
             verdicts = [*by_batch[batch], *new]
             if self._sound(batch, verdicts):
                 context.history.accept(batch)
@@ -136,7 +136,7 @@ class MonitorRun:
         ids = [m.id for m in plan.monitors]
         programs = context.programs.rows(plan.model.name, ids, self.run_id, self.now)
         return Judged(
-            tuple(found),
+            tuple(judged_results),
             (*first.values, *context.derived),
             tuple(programs),
             (*first.failures, *context.failures),
@@ -202,7 +202,7 @@ class MonitorRun:
         for need in needs:
             accepted = accepted_before(self.place.ledger, batches, need.depth)
             accepted = sorted({*accepted, *again}, key=batch_order) if need.alike else accepted
-            found = stored_metrics(
+            metric_rows = stored_metrics(
                 self.place.store,
                 model,
                 accepted,
@@ -210,7 +210,7 @@ class MonitorRun:
                 segments=need.segments,
                 unlike=unlike,
             )
-            history.add_metrics(found)
+            history.add_metrics(metric_rows)
         self._add_warned(history, history.before(NEXT))
         return MonitorContext(
             plan=plan,
@@ -247,11 +247,11 @@ class MonitorRun:
         accepted = accepted_before(self.place.ledger, batches, None)
         if self.replayed:
             return accepted
-        found: set[str] = set()
+        same_time_batches: set[str] = set()
         for batch in (b for b, time in times.items() if time):
             end = bisect_left(accepted, batch_order(batch), key=batch_order)
-            found.update(history.of_its_time(batch, accepted[:end])[-depth:])
-        return found
+            same_time_batches.update(history.of_its_time(batch, accepted[:end])[-depth:])
+        return same_time_batches
 
     @property
     def _accepted(self) -> int:
@@ -279,8 +279,8 @@ class MonitorRun:
         detectors = [kind.detector(self.place, context) for kind in first]
         for detector in detectors:
             detector.prepare(batches)
-        found = (r for detector in detectors for batch in batches for r in detector.judge(batch))
-        return Judged(tuple(found), tuple(context.derived), (), tuple(context.failures))
+        verdicts = (r for detector in detectors for batch in batches for r in detector.judge(batch))
+        return Judged(tuple(verdicts), tuple(context.derived), (), tuple(context.failures))
 
 
 def _warns(monitor: Monitor) -> bool:

@@ -44,17 +44,17 @@ class Lake:
 
     def frames(self, names: Sequence[str]) -> dict[str, DataFrame]:
         """The relations of these names, schemas and globs. Raises DqsqlError for any of them."""
-        found: dict[str, DataFrame] = {}
+        relations: dict[str, DataFrame] = {}
         for name in names:
-            found |= self._named(name)
-        return found
+            relations |= self._named(name)
+        return relations
 
     def single(self, name: str) -> tuple[str, DataFrame]:
         """One relation and its name in an index. Raises UsageError where there are several."""
-        found = self._named(name)
-        if len(found) != 1:
-            raise UsageError(f"{name} matches {len(found):,} relations; name one of them")
-        return next(iter(found.items()))
+        relations = self._named(name)
+        if len(relations) != 1:
+            raise UsageError(f"{name} matches {len(relations):,} relations; name one of them")
+        return next(iter(relations.items()))
 
     def own(self) -> dict[str, DataFrame]:
         """The sources and check models of the project; what cannot be read is a failure."""
@@ -64,13 +64,13 @@ class Lake:
 
     def known(self, names: Sequence[str]) -> dict[str, DataFrame]:
         """The relations of these names that can be read; the others are failures."""
-        found: dict[str, DataFrame] = {}
+        relations: dict[str, DataFrame] = {}
         for name in names:
             try:
-                found |= self._named(name)
+                relations |= self._named(name)
             except DqsqlError as error:
                 self.failures.append(error)
-        return found
+        return relations
 
     def _named(self, name: str) -> dict[str, DataFrame]:
         from dqsql.engine.relations import read_source
@@ -158,8 +158,8 @@ class Lake:
         query = batches_query(replace(model, config=replace(model.config, segment_by=())))
         if query is None:
             return []
-        found = find_batches(self.spark, model.name, query)
-        history = sorted((b for b in found.rows if b is not None), key=batch_order)
+        batches = find_batches(self.spark, model.name, query)
+        history = sorted((b for b in batches.rows if b is not None), key=batch_order)
         return _spread(history)
 
 

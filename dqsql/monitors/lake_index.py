@@ -67,13 +67,13 @@ def learning_index(store: Store) -> PatternIndex:
 
 def lake_index(store: Store) -> PatternIndex:
     """The index of a lake. Raises PatternError: there is none, or it is damaged; StorageError."""
-    found = _stored(store)
-    if found is None:
+    index = _stored(store)
+    if index is None:
         raise PatternError(
             f"there is no pattern index yet (it would be {location(store)})",
             hint="build one with `dqsql index build`",
         )
-    return found
+    return index
 
 
 def _stored(store: Store) -> PatternIndex | None:

@@ -153,5 +153,5 @@ def _all_plans(project: Project, plans: Iterable[Plan]) -> Sequence[Plan]:
 
 def _day(batch: str) -> float | None:
     """The time in the name of a batch, in days; None where there is none."""
-    found = time_of(batch)
-    return None if found is None else in_zone(found).timestamp() / _DAY
+    moment = time_of(batch)
+    return None if moment is None else in_zone(moment).timestamp() / _DAY

@@ -103,10 +103,10 @@ def batches_of(details: Mapping[str, Any], checked: Sequence[str]) -> list[str]:
     first, last, _ = extent
     out = set(details.get("left_out") or ())
     low, high = batch_order(first), batch_order(last)
-    found = [b for b in checked if low <= batch_order(b) <= high and b not in out]
+    batches = [b for b in checked if low <= batch_order(b) <= high and b not in out]
     if details.get("times"):
-        found = at_times([dt.time.fromisoformat(time) for time in details["times"]], found)
-    return sorted(found, key=batch_order)
+        batches = at_times([dt.time.fromisoformat(time) for time in details["times"]], batches)
+    return sorted(batches, key=batch_order)
 
 
 def rests_on(history: History, past: Sequence[str], batch: str | None = None) -> dict[str, Any]:
@@ -116,13 +116,13 @@ def rests_on(history: History, past: Sequence[str], batch: str | None = None) ->
     """
     if not past:
         return {}
-    found = {"history": [past[0], past[-1], len(past)], "left_out": history.left_out(past)}
+    details = {"history": [past[0], past[-1], len(past)], "left_out": history.left_out(past)}
     if history.times:
-        found["times"] = [time.isoformat() for time in history.times]
+        details["times"] = [time.isoformat() for time in history.times]
     if batch is not None:
         last = batch_order(past[-1])
-        found["since"] = [b for b in history.steps(past, batch) if batch_order(b) > last]
-    return found
+        details["since"] = [b for b in history.steps(past, batch) if batch_order(b) > last]
+    return details
 
 
 def status_again(stored: StoredVerdict, *, broken: bool) -> Compared:
@@ -149,8 +149,8 @@ def compared_by(
     names: Sequence[str], then: Mapping[str, Any], now: Mapping[str, Any]
 ) -> tuple[Compared, ...]:
     """The values of some names, then and now; without those that neither has."""
-    found = (Compared(name, then.get(name), now.get(name)) for name in names)
-    return tuple(c for c in found if c.stored is not None or c.again is not None)
+    comparisons = (Compared(name, then.get(name), now.get(name)) for name in names)
+    return tuple(c for c in comparisons if c.stored is not None or c.again is not None)
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -63,12 +63,12 @@ class Replayed:
     @property
     def kinds(self) -> dict[str, tuple[int, int]]:
         """`issues` by type: the part of a variant's name before its parameters."""
-        found: dict[str, tuple[int, int]] = {}
+        counts: dict[str, tuple[int, int]] = {}
         for name, (caught, total) in self.issues.items():
             kind = name.split("_")[0]
-            before = found.get(kind, (0, 0))
-            found[kind] = (before[0] + caught, before[1] + total)
-        return found
+            before = counts.get(kind, (0, 0))
+            counts[kind] = (before[0] + caught, before[1] + total)
+        return counts
 
     @property
     def recall(self) -> float | None:
@@ -143,17 +143,17 @@ def as_decided(
 
     Batches are oldest first; `flagged` are those with findings, or rejected by a review.
     """
-    found: dict[tuple[str, str], bool] = {}
+    alarms: dict[tuple[str, str], bool] = {}
     for row in results:
         alarm = _DECIDED.get(row["status"])
         if alarm is not None:
             key = row["check_id"], row["batch"]
             # Of the verdicts on segments one is enough.
-            found[key] = found.get(key, False) or alarm
+            alarms[key] = alarms.get(key, False) or alarm
     tallies = [Tally(monitor, None, flagged) for monitor in monitors]
     for tally in tallies:
         for batch in batches:
-            tally.add(batch, found.get((tally.monitor.id, batch)))
+            tally.add(batch, alarms.get((tally.monitor.id, batch)))
     return [tally.result() for tally in tallies]
 
 

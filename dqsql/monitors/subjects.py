@@ -120,8 +120,8 @@ def files_of(project: Project, name: str) -> tuple[Path, list[Path]]:
     Like a file's name it is relative to the project or to where you are.
     """
     for folder in (project.root.resolve(), Path.cwd()):
-        found = sorted(glob(str(expanded(name)), root_dir=folder))
-        files = [folder / f for f in found if not Path(f).name.startswith("_")]
+        matches = sorted(glob(str(expanded(name)), root_dir=folder))
+        files = [folder / f for f in matches if not Path(f).name.startswith("_")]
         if files:
             return folder / expanded(name), files
     return project.root.resolve() / expanded(name), []
@@ -133,14 +133,14 @@ def files_named(project: Project, names: Iterable[str]) -> list[Path] | None:
     None where one may be a table. Raises UsageError as `file_of`.
     """
     known = {m.name for m in project.models} | {s.full_name for s in project.sources}
-    found: list[Path] = []
+    paths: list[Path] = []
     for name in sorted({*names} - known):
         path = file_of(project, name)
         files = [path] if path is not None else files_of(project, name)[1]
         if not files:
             return None
-        found += files
-    return found
+        paths += files
+    return paths
 
 
 @dataclass
@@ -218,10 +218,10 @@ class Subjects:
                 return self.find(source.full_name)
             if files:
                 return self._file(path, files)
-        found, frame = Lake(self.project, self.spark, 1).single(name)
-        view = "relation__" + re.sub(r"\W+", "_", found)
+        full_name, frame = Lake(self.project, self.spark, 1).single(name)
+        view = "relation__" + re.sub(r"\W+", "_", full_name)
         types = register(frame, view_name(view))
-        return Subject(found, view, types, _reads(found) if _is_file(name) else found)
+        return Subject(full_name, view, types, _reads(full_name) if _is_file(name) else full_name)
 
     def _file(self, path: Path, files: Sequence[Path] = ()) -> Subject:
         """A file, or the files of a pattern, that no source names, read as if one did."""

@@ -42,13 +42,13 @@ class UncomputedChecks:
     def of(cls, plan: Plan, store: Store, batches: Sequence[str]) -> UncomputedChecks:
         """Read those of some batches, the newest first. Raises StorageError."""
         rows = stored_rows(store, RESULTS, plan.model.name, batches, columns=RESULT_COLUMNS)
-        found: dict[str, list[Result]] = {batch: [] for batch in batches}
+        errors: dict[str, list[Result]] = {batch: [] for batch in batches}
         for result in map(result_of_row, rows):
             if result.status is Status.ERROR:
-                told = replace(result, details=dict(result.details))
-                found[result.batch or ""].append(told)
+                error = replace(result, details=dict(result.details))
+                errors[result.batch or ""].append(error)
         declared = frozenset(c.id for c in plan.declared)
-        return cls(found, declared, frozenset(c.id for c, _ in plan.refused))
+        return cls(errors, declared, frozenset(c.id for c, _ in plan.refused))
 
     def checked_again(
         self, failing: Iterable[str], check: Callable[[tuple[str, ...]], ModelResult]
@@ -73,9 +73,9 @@ class UncomputedChecks:
 
     def note(self, results: Iterable[Result]) -> set[str]:
         """Take in what this run says of other batches; returns the checks that are errors there."""
-        found = {r.check_id: r for r in results if r.status is Status.ERROR}
-        self._failing.update(found)
-        return set(found)
+        check_ids = {r.check_id: r for r in results if r.status is Status.ERROR}
+        self._failing.update(check_ids)
+        return set(check_ids)
 
     def _take(self, size: int, hopeless: Collection[str], *, newest_first: bool) -> tuple[str, ...]:
         """The batches to check again now; they are no longer among those that lack a check."""

@@ -62,15 +62,15 @@ class Misset:
     @property
     def errors(self) -> tuple[DqsqlError, ...]:
         """All errors, each once: one word of the config is about all monitors of its kind."""
-        found = (*(e for _, e in self.monitors), *(e for _, e in self.others))
-        return tuple({id(error): error for error in found}.values())
+        errors = (*(e for _, e in self.monitors), *(e for _, e in self.others))
+        return tuple({id(error): error for error in errors}.values())
 
 
 def misset(plan: Plan, project: Project) -> Misset:
     """The monitors of a model whose settings cannot be used, and why."""
     unread = {spec.name for spec in _configurable() if _of_project(project, spec)}
-    found = {spec.name: _configured(plan, spec) for spec in _configurable()}
-    config = {kind: errors for kind, errors in found.items() if errors}
+    by_kind = {spec.name: _configured(plan, spec) for spec in _configurable()}
+    config = {kind: errors for kind, errors in by_kind.items() if errors}
     monitors: list[tuple[Monitor, DqsqlError]] = []
     for monitor in plan.monitors:
         # Where these are wrong, what comes of it is no news.
@@ -81,14 +81,16 @@ def misset(plan: Plan, project: Project) -> Misset:
             error = config[monitor.kind][0][1]
         if error is not None:
             monitors.append((monitor, error))
-    told = {id(error) for _, error in monitors}
-    others = [(text, e) for errors in config.values() for text, e in errors if id(e) not in told]
+    error_ids = {id(error) for _, error in monitors}
+    others = [
+        (text, e) for errors in config.values() for text, e in errors if id(e) not in error_ids
+    ]
     return Misset(tuple(monitors), tuple(others))
 
 
 def setting_notes(plan: Plan, project: Project) -> tuple[str, ...]:
     """What to know of the settings of a model's monitors, each once for all its columns."""
-    found: dict[tuple[str, str], list[str]] = {}
+    notes: dict[tuple[str, str], list[str]] = {}
     for monitor in plan.monitors:
         kind = find(monitor.kind)
         if kind is None or kind.note is None:
@@ -99,8 +101,8 @@ def setting_notes(plan: Plan, project: Project) -> tuple[str, ...]:
             # An error of its own tells of what cannot be read.
             continue
         if text is not None:
-            found.setdefault((monitor.kind, text), []).append(monitor.column or plan.model.name)
-    return tuple(f"@{kind} of {first_of(c, _NAMED)}: {text}" for (kind, text), c in found.items())
+            notes.setdefault((monitor.kind, text), []).append(monitor.column or plan.model.name)
+    return tuple(f"@{kind} of {first_of(c, _NAMED)}: {text}" for (kind, text), c in notes.items())
 
 
 def _of_monitor(monitor: Monitor, defaults: Mapping[str, Any]) -> DqsqlError | None:

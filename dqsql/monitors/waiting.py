@@ -54,8 +54,8 @@ class Waiting:
             text = f"{batch} is likely to get more rows, as batches before it did after their first"
             text += f" check: judged from {self.later[batch]:%Y-%m-%d %H:%M} UTC on"
             return [result_of(m, batch, Status.SKIPPED, text) for m in kind.of(plan)]
-        found = detector.judge(batch)
-        return [self._told(r) for r in found] if batch in self.unfinished else found
+        verdicts = detector.judge(batch)
+        return [self._told(r) for r in verdicts] if batch in self.unfinished else verdicts
 
     @staticmethod
     def _told(result: Result) -> Result:

@@ -139,8 +139,8 @@ def _patterns_of_words(groups: Iterable[_Group]) -> dict[str, int]:
         for pure in (True, False):
             kinds, options = group.word_options(pure=pure)
             stretches = together.setdefault(kinds, [{} for _ in kinds])
-            for stretch, found in zip(stretches, options, strict=True):
-                for text, mask in found.items():
+            for stretch, option in zip(stretches, options, strict=True):
+                for text, mask in option.items():
                     stretch[text] = stretch.get(text, 0) | mask
             masks[kinds] = masks.get(kinds, 0) | group.mask
     result: dict[str, int] = {}
@@ -244,11 +244,11 @@ class _Group:
                 continue
             if pure and end - index == 1:
                 kinds.append(f"word of {run}")
-                found = self._classes(index, 1, rich=False)
+                tokens = self._classes(index, 1, rich=False)
             else:
                 kinds.append("word")
-                found = self._alphanum(index, end, 1)
-            options.append({option.text: option.mask for option in found})
+                tokens = self._alphanum(index, end, 1)
+            options.append({option.text: option.mask for option in tokens})
         return tuple(kinds), options
 
     def _alphanum(self, start: int, end: int, min_rows: int) -> list[_Option]:

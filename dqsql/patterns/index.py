@@ -93,9 +93,9 @@ class PatternIndex:
     def lookup(self, patterns: Sequence[str]) -> PatternEvidence:
         """Return what the corpus says of each pattern, in one batch; zeros for unknown ones."""
         counts = np.zeros((len(patterns), len(COUNTS)), dtype=np.int64)
-        found = [(i, row) for i, p in enumerate(patterns) if (row := self._rows.get(p)) is not None]
-        if found:
-            places, rows = np.array(found).T
+        pairs = [(i, row) for i, p in enumerate(patterns) if (row := self._rows.get(p)) is not None]
+        if pairs:
+            places, rows = np.array(pairs).T
             counts[places] = self._counts[rows]
         return PatternEvidence(counts)
 

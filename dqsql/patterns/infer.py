@@ -230,10 +230,10 @@ def _with_corpus(
     A corpus can only vouch for a narrow pattern, never take one away: columns of other formats
     that happen to match it say little of this one.
     """
-    found = index.lookup([pattern.text if pattern is not None else "" for pattern in patterns])
-    trials, alarms = found.rehearsals(stratum)
+    evidence = index.lookup([pattern.text if pattern is not None else "" for pattern in patterns])
+    trials, alarms = evidence.rehearsals(stratum)
     posterior = (alarms + _WEIGHT_OF_MODEL * risk) / (trials + _WEIGHT_OF_MODEL)
-    return np.minimum(risk, posterior), found.coverage.astype(np.float64)
+    return np.minimum(risk, posterior), evidence.coverage.astype(np.float64)
 
 
 def _least_impure(
@@ -245,14 +245,14 @@ def _least_impure(
     whole = hypotheses(
         sample, tau=index.settings.tau, min_share=min_share, constants=settings.constants
     )
-    found = judge.safest(whole)
+    best = judge.safest(whole)
     if settings.vertical and settings.constants:
         cut = best_segmentation(sample, judge, min_share=min_share)
-        if cut is not None and (found is None or cut.rate < found.rate):
-            found = cut
-    if found is None:
+        if cut is not None and (best is None or cut.rate < best.rate):
+            best = cut
+    if best is None:
         return _explain(sample, whole, judge)
-    return _learned(found, sample, settings)
+    return _learned(best, sample, settings)
 
 
 def _learned(found: Candidate, sample: ColumnSample, settings: InferenceSettings) -> LearnedPattern:
@@ -378,8 +378,8 @@ def specified(pattern: Pattern, values: Sequence[str]) -> Pattern:
     if len(pattern.branches) > 1 or len(tokens) < len(branch) or len(values) < _ENOUGH:
         return pattern
     expression = re.compile("".join(f"({token_regex(t, unicode_classes())})" for t in tokens))
-    found = [expression.fullmatch(v) for v in values]
-    parts = [m.groups() for m in found if m is not None]
+    matches = [expression.fullmatch(v) for v in values]
+    parts = [m.groups() for m in matches if m is not None]
     if len(parts) < len(values):
         return pattern
     columns = zip(tokens, zip(*parts, strict=True), strict=True)

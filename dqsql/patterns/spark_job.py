@@ -66,10 +66,10 @@ def sources(
     """
     from pyspark.errors import PySparkException
 
-    found: dict[str, DataFrame] = {}
+    frames: dict[str, DataFrame] = {}
     for name in names:
         if file_format(name) is not None:
-            found |= _files(spark, name, root or Path.cwd(), csv_options)
+            frames |= _files(spark, name, root or Path.cwd(), csv_options)
         elif name.endswith(".*"):
             schema = name[:-2]
             # Spark's `listTables` fails where plans are interpreted.
@@ -80,20 +80,20 @@ def sources(
                     try:
                         frame = spark.table(relation)
                         frame.schema  # noqa: B018 - a Connect session resolves nothing before
-                        found[relation] = frame
+                        frames[relation] = frame
                     except PySparkException as error:
                         if unreadable is None:
                             raise
                         unreadable(relation, error)
         elif _table_exists(spark, name):
-            found[name] = spark.table(name)
+            frames[name] = spark.table(name)
         else:
             raise UsageError(
                 f"there is no table, schema or file {name}",
                 hint="write a check model, source.table, schema.table, schema.*, or a glob such as"
                 " 'data/*.parquet'",
             )
-    return found
+    return frames
 
 
 def file_format(name: str) -> str | None:
@@ -129,13 +129,13 @@ def _files(
     csv_options: Callable[[str, Mapping[str, str]], Mapping[str, str]],
 ) -> dict[str, DataFrame]:
     form, options = file_format(name), dict[str, str]()
-    found: dict[str, DataFrame] = {}
+    frames: dict[str, DataFrame] = {}
     for path in _expanded(name, root):
         if form == "csv":
             separator = "\t" if _suffix(name) == ".tsv" else ","
             options = {**csv_options(path, {"header": "true", "sep": separator})}
-        found[_shown(path, root)] = spark.read.format(form or "").options(**options).load(path)
-    return found
+        frames[_shown(path, root)] = spark.read.format(form or "").options(**options).load(path)
+    return frames
 
 
 def _expanded(name: str, root: Path) -> list[str]:
@@ -259,7 +259,7 @@ def matching_shares(
 
     settings = IndexSettings(max_values=max_values)
     names = sorted(tables)
-    found: list[TaggedColumn] = []
+    shares: list[TaggedColumn] = []
     for start in range(0, len(names), _TABLES_PER_GROUP):
         group = names[start : start + _TABLES_PER_GROUP]
         columns = [_columns(name, tables[name], settings) for name in group]
@@ -272,8 +272,8 @@ def matching_shares(
             .where(F.size("values") > 0)
             .select("table", "column", (F.size(matching) / F.size("values")).alias("share"))
         )
-        found += [TaggedColumn(**row) for row in rows.toArrow().to_pylist()]
-    return found
+        shares += [TaggedColumn(**row) for row in rows.toArrow().to_pylist()]
+    return shares
 
 
 class _Generator:
@@ -293,12 +293,12 @@ class _Generator:
 
 def _as_rows(relation: str, contribution: Contribution) -> pa.RecordBatch:
     """The rows of `contributions` for what one column contributes."""
-    found = contribution.patterns
-    none = [None] * len(found)
-    counts = ([*(sums[i] for sums in found.values()), None] for i in range(len(COUNTS)))
+    patterns = contribution.patterns
+    none = [None] * len(patterns)
+    counts = ([*(sums[i] for sums in patterns.values()), None] for i in range(len(COUNTS)))
     arrays = [
-        pa.array([relation] * (len(found) + 1), pa.string()),
-        pa.array([*found, None], pa.string()),
+        pa.array([relation] * (len(patterns) + 1), pa.string()),
+        pa.array([*patterns, None], pa.string()),
         *(pa.array(column, pa.int64()) for column in counts),
         pa.array([*none, contribution.columns], pa.int64()),
         pa.array([*none, contribution.value_bytes], pa.int64()),

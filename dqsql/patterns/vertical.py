@@ -248,9 +248,9 @@ def best_segmentation(sample: ColumnSample, judge: Judge, *, min_share: float) -
     if alignment is None:
         return None
     every = alignment.rows.bit_count()
-    found = _best_chain(alignment, judge, every)
+    chain = _best_chain(alignment, judge, every)
     fewest = math.ceil(min_share * sample.rows - 1e-9)
-    return found or (_best_chain(alignment, judge, fewest) if fewest < every else None)
+    return chain or (_best_chain(alignment, judge, fewest) if fewest < every else None)
 
 
 def _best_chain(alignment: Alignment, judge: Judge, fewest: int) -> Candidate | None:
@@ -290,11 +290,13 @@ def _segment(
     # Rows that were dropped stay out of the count.
     sample = ColumnSample(alignment.rows.bit_count(), texts)
     share = fewest / sample.rows
-    found = hypotheses(sample, tau=judge.index.settings.tau, min_share=share)
+    candidates = hypotheses(sample, tau=judge.index.settings.tau, min_share=share)
     if joined:
         # What stands between a word and a number is no sign of the number, and not optional.
-        found = {text: rows for text, rows in found.items() if not text.startswith("<num>")}
-    return judge.safest(found)
+        candidates = {
+            text: rows for text, rows in candidates.items() if not text.startswith("<num>")
+        }
+    return judge.safest(candidates)
 
 
 def _is_linear(text: str) -> bool:

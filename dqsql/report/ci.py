@@ -127,13 +127,13 @@ def finding_annotations(
     """
     places = {check.id: check for plan in plans for check in plan.declared}
     # With the model's errors.
-    told = {check.id for plan in plans for check, _ in plan.refused}
+    refused_ids = {check.id for plan in plans for check, _ in plan.refused}
     for model in result.models:
         if model.error is not None:
             yield from error_annotations(model.error, prefix)
         for text in model.owed:
             yield command("error", text, file=f"{prefix}{model.path}", line=1, title=model.model)
-        for group in group_findings(r for r in model.results if r.check_id not in told):
+        for group in group_findings(r for r in model.results if r.check_id not in refused_ids):
             check = places.get(group.check_id)
             file = check.span.file if check else model.path
             line = check.span.line if check else 1

@@ -159,8 +159,8 @@ class ConsoleListener(RunListener):
             self._print(f"            {self._finding(group, len(result.batches))}")
         if following:
             names = [findings.check_label(g.check_name, g.column) for g in following]
-            told = plural(len(names), "warning follows", "warnings follow")
-            self._print(f"            {told} from these: {first_of(names, _MAX_NAMED)}")
+            summary = plural(len(names), "warning follows", "warnings follow")
+            self._print(f"            {summary} from these: {first_of(names, _MAX_NAMED)}")
         rest = len(roots) - _MAX_FINDINGS
         if rest > 0:
             self._print(
@@ -173,21 +173,21 @@ class ConsoleListener(RunListener):
         Batches in which the same checks failed have one line.
         """
         several = (g for m in result.models for g in m.groups if len(g.findings) > 1)
-        found = sorted(
+        groups = sorted(
             findings.repeated(several), key=lambda g: batch_order(g.newest.batch), reverse=True
         )
-        found.sort(key=lambda g: g.newest.severity is not Severity.ERROR)
-        if not found:
+        groups.sort(key=lambda g: g.newest.severity is not Severity.ERROR)
+        if not groups:
             return
-        told = {(m.model, g.batch) for m in result.models for g in m.groups}
+        reported = {(m.model, g.batch) for m in result.models for g in m.groups}
         self._print("")
         self._say("Batches with several findings:")
-        for group in found[:_MAX_BATCHES]:
-            causes = self._causes(group.newest, told)
+        for group in groups[:_MAX_BATCHES]:
+            causes = self._causes(group.newest, reported)
             self._print(f"            {self._batch(group)}{causes}")
-        rest = len(found) - _MAX_BATCHES
+        rest = len(groups) - _MAX_BATCHES
         if rest > 0:
-            batches = sum(len(g.batches) for g in found[_MAX_BATCHES:])
+            batches = sum(len(g.batches) for g in groups[_MAX_BATCHES:])
             self._print(f"            ... and {plural(batches, 'more batch', 'more batches')}")
 
     def _causes(self, finding: BatchFinding, told: Collection[tuple[str, str]]) -> str:

@@ -47,8 +47,8 @@ def print_error(terminal: Terminal, error: DqsqlError, roots: Sequence[Path] = (
     if len(errors) > 1:
         # Of thousands the first ones say what to mend; in JSON there are all.
         shown = "" if len(errors) <= _MOST_TOLD else f", of which the first {_MOST_TOLD} are shown"
-        told = f"{plural(len(errors), 'error')}{shown}"
-        terminal.line(terminal.style(told, "red", "bold"))
+        summary = f"{plural(len(errors), 'error')}{shown}"
+        terminal.line(terminal.style(summary, "red", "bold"))
 
 
 def error_lines(terminal: Terminal, error: DqsqlError, roots: Sequence[Path] = ()) -> Iterator[str]:

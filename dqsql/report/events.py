@@ -41,8 +41,8 @@ class JsonListener(RunListener):
         """Write `RunStarted`."""
         self._run_id = run_id
         data = {"models": models, "checks": checks, "target": target}
-        found = f"{plural(models, 'check model')}, {plural(checks, 'check')}"
-        self._event("RunStarted", "info", found, data)
+        message = f"{plural(models, 'check model')}, {plural(checks, 'check')}"
+        self._event("RunStarted", "info", message, data)
 
     def inputs_found(self, sizes: Mapping[str, int]) -> None:
         """Write `InputsFound`, if any size is known."""

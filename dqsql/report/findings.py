@@ -192,12 +192,12 @@ def repeated(groups: Iterable[BatchFinding]) -> tuple[RepeatedFinding, ...]:
 
     Only warnings that come and go beside the same failures do not tell batches apart.
     """
-    found: dict[tuple[object, ...], list[BatchFinding]] = {}
+    by_checks: dict[tuple[object, ...], list[BatchFinding]] = {}
     for group in groups:
         failed = {f.result.check_id for f in group.findings if f.result.status is Status.FAIL}
         checks = failed or {f.result.check_id for f in group.findings}
-        found.setdefault((group.model, group.severity, *sorted(checks)), []).append(group)
-    return tuple(RepeatedFinding(tuple(batches)) for batches in found.values())
+        by_checks.setdefault((group.model, group.severity, *sorted(checks)), []).append(group)
+    return tuple(RepeatedFinding(tuple(batches)) for batches in by_checks.values())
 
 
 def headline(result: Result) -> str:
@@ -243,5 +243,7 @@ def odd_upstream(
 
     `told` are the models and batches of all findings, `upstream` is as of `models_upstream`.
     """
-    odd = [m for m in upstream.get(model, ()) if (m, batch) in told]
-    return ", ".join(sorted(m for m in odd if not set(upstream.get(m, ())).intersection(odd)))
+    parents = [m for m in upstream.get(model, ()) if (m, batch) in told]
+    return ", ".join(
+        sorted(m for m in parents if not set(upstream.get(m, ())).intersection(parents))
+    )

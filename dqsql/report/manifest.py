@@ -175,12 +175,12 @@ def left_record(test: LeftTest) -> dict[str, Any]:
 
 def macro_records(files: Iterable[MacroFile]) -> list[dict[str, Any]]:
     """Return what the manifest says about macros; a later one replaces one of its name."""
-    found = {
+    records = {
         match["name"]: _macro_record(file, match)
         for file in files
         for match in MACRO.finditer(file.text)
     }
-    return [found[name] for name in sorted(found)]
+    return [records[name] for name in sorted(records)]
 
 
 def _macro_record(file: MacroFile, match: re.Match[str]) -> dict[str, Any]:
@@ -233,15 +233,15 @@ def relations_used(plan: Plan, check: Check | Monitor) -> tuple[str, ...]:
     if not plan.relations:
         return ()
     names = {r.sql: r.unique_id or r.name for r in plan.relations}
-    found: dict[str, None] = {}
+    relations: dict[str, None] = {}
     for state in plan.states_of(check.metrics):
         if state.relation is not None:
-            found[names.get(state.relation.sql, state.relation.name)] = None
+            relations[names.get(state.relation.sql, state.relation.name)] = None
         for literal in state.scan.find_all(exp.Literal):
             # A lookup among a relation's keys has the relation's SQL text as an argument.
             if literal.is_string and literal.this in names:
-                found[names[literal.this]] = None
-    return tuple(found)
+                relations[names[literal.this]] = None
+    return tuple(relations)
 
 
 def columns_used(plan: Plan, check: Check | Monitor) -> tuple[str, ...]:
@@ -259,9 +259,9 @@ def columns_read(plan: Plan) -> tuple[str, ...]:
 def _columns_of(states: Iterable[StateColumn]) -> tuple[str, ...]:
     from sqlglot import exp
 
-    found = (c for s in states for part in s.over_rows for c in part.find_all(exp.Column))
+    columns = (c for s in states for part in s.over_rows for c in part.find_all(exp.Column))
     # Of `address.city` the column is `address`: what follows are fields of the struct.
-    return tuple(sorted({column.parts[0].name for column in found}))
+    return tuple(sorted({column.parts[0].name for column in columns}))
 
 
 # --- the part of dbt's manifest ------------------------------------------------------------------

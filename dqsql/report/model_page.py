@@ -28,14 +28,14 @@ def model_record(facts: ModelFacts) -> Record:
     for row in facts.findings:
         if row["state"] != results.RESOLVED:
             by_check.setdefault(row["check_id"], [])
-    told = {row["check_id"]: row for row in facts.findings}
+    findings = {row["check_id"]: row for row in facts.findings}
     dimensions = {row["check_id"]: row for row in facts.checks}
     learned = {row["check_id"]: _learned(row) for row in facts.programs}
     causes = {key: label_of(cause) for key, cause in causes_of(facts.groups).items()}
     checks = [
         _check(
             verdicts,
-            {**told.get(check_id, {}), **dimensions.get(check_id, {})},
+            {**findings.get(check_id, {}), **dimensions.get(check_id, {})},
             batches,
             facts.values,
             causes,

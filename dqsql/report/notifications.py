@@ -103,8 +103,8 @@ class Notice:
             where += printable(f", may follow from {self.upstream}")
         word = "RESOLVED" if self.event == "resolved" else self.status.upper().replace("_", " ")
         message = shorten(printable(self.message), _MAX_TEXT)
-        told = printable(self.why) if self.event == "resolved" else message
-        about = f": {told}" if told else ""
+        detail = printable(self.why) if self.event == "resolved" else message
+        about = f": {detail}" if detail else ""
         return f"{word} {printable(self.model)}: {printable(self.label)} ({where}){about}"
 
 
@@ -134,8 +134,8 @@ def body_of(notices: Sequence[Notice]) -> str:
         lines.append(notice.line)
         if notice.is_told_in_full:
             impact = shorten(printable(notice.impact), _MAX_TEXT)
-            told = (impact, notice.about, notice.url, notice.command)
-            lines += [f"    {line}" for line in told if line]
+            details = (impact, notice.about, notice.url, notice.command)
+            lines += [f"    {line}" for line in details if line]
     return "\n".join([*lines, *_rest(notices)])
 
 
@@ -196,13 +196,13 @@ def _slack_code(text: str) -> str:
 
 def _teams_blocks(title: str, notices: Sequence[Notice]) -> list[dict[str, Any]]:
     """The findings that a card has room for, and how many there are beside."""
-    blocks, told = [_block(_teams(title), weight="bolder")], 0
+    blocks, count = [_block(_teams(title), weight="bolder")], 0
     for notice in notices[:_MAX_TOLD]:
         more = [*blocks, *_teams_finding(notice)]
-        if told and len(_encoded(more)) > _MAX_CARD:
+        if count and len(_encoded(more)) > _MAX_CARD:
             break
-        blocks, told = more, told + 1
-    return [*blocks, *(_block(_teams(line)) for line in _rest(notices, told))]
+        blocks, count = more, count + 1
+    return [*blocks, *(_block(_teams(line)) for line in _rest(notices, count))]
 
 
 def _teams(text: str) -> str:

@@ -95,8 +95,8 @@ def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> _Json
 def _is_closed(check: Check | Monitor) -> bool:
     """Whether further columns break what is promised of the columns."""
     name, _ = _call(check.expression)
-    found = parse_expression(check.expression).find_all(exp.Kwarg)
-    named = {kwarg.this.name: kwarg.expression for kwarg in found}
+    arguments = parse_expression(check.expression).find_all(exp.Kwarg)
+    named = {kwarg.this.name: kwarg.expression for kwarg in arguments}
     return name == "schema_is" and named.get("closed") == exp.true()
 
 
@@ -149,10 +149,10 @@ def _is_said(check: Check | Monitor, own: _Json | None, properties: Mapping[str,
 
 
 def _is_key(names: Sequence[str], properties: Mapping[str, _Json]) -> bool:
-    found = [properties.get(name.lower()) for name in names]
-    if any(p is None or p.get("primaryKey") for p in found):
+    entries = [properties.get(name.lower()) for name in names]
+    if any(p is None or p.get("primaryKey") for p in entries):
         return False
-    for place, entry in enumerate(found, 1):
+    for place, entry in enumerate(entries, 1):
         if entry is not None:
             # That it has no nulls needs no word, which would be a check of its own.
             entry |= {"primaryKey": True, "primaryKeyPosition": place}
@@ -215,12 +215,12 @@ def _value(node: exp.Expr) -> Any:
 def _settings(check: Check | Monitor) -> _Json:
     """What stands behind the expression of a check, but for what a rule has words for."""
     given = check.settings
-    found: _Json = {"where": given.where, "fpr": given.fpr, "no_data": given.no_data}
-    found |= {"scope": given.scope if given.scope is not Scope.DELTA else None}
+    settings: _Json = {"where": given.where, "fpr": given.fpr, "no_data": given.no_data}
+    settings |= {"scope": given.scope if given.scope is not Scope.DELTA else None}
     tags = [t for t in given.tags if t != CONTRACT_TAG]
-    found |= {"pii": given.pii or None, "tags": tags or None}
-    found |= {k: v for k, v in given.options.items() if k not in (DBT_TEST, DBT_TEST_NAME)}
-    return {key: _plain(value) for key, value in found.items() if value is not None}
+    settings |= {"pii": given.pii or None, "tags": tags or None}
+    settings |= {k: v for k, v in given.options.items() if k not in (DBT_TEST, DBT_TEST_NAME)}
+    return {key: _plain(value) for key, value in settings.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:

@@ -148,7 +148,7 @@ def _inputs(
 
 def _assertions(verdicts: Iterable[Result], checks: Mapping[str, Check]) -> list[dict[str, Any]]:
     """One assertion for each check: it holds if it does in all batches and segments."""
-    found: dict[str, dict[str, Any]] = {}
+    assertions: dict[str, dict[str, Any]] = {}
     for verdict in verdicts:
         check = checks.get(verdict.check_id)
         record: dict[str, Any] = {
@@ -158,9 +158,9 @@ def _assertions(verdicts: Iterable[Result], checks: Mapping[str, Check]) -> list
         }
         if verdict.column:
             record["column"] = verdict.column
-        known = found.setdefault(verdict.check_id, record)
+        known = assertions.setdefault(verdict.check_id, record)
         known["success"] &= verdict.status in (Status.PASS, Status.SKIPPED)
-    return list(found.values())
+    return list(assertions.values())
 
 
 def _metrics(model: ModelResult, checks: Mapping[str, Check]) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def _metrics(model: ModelResult, checks: Mapping[str, Check]) -> dict[str, Any]:
     They are about all rows of the run: those of its batches are put together, those of segments are
     left out, and so is a number that is not finite, which JSON cannot hold.
     """
-    found: dict[tuple[str, str], dict[str | None, float]] = {}
+    metrics: dict[tuple[str, str], dict[str | None, float]] = {}
     for verdict in model.results:
         check = checks.get(verdict.check_id)
         cumulative = check is not None and check.settings.scope is Scope.CUMULATIVE
@@ -179,9 +179,9 @@ def _metrics(model: ModelResult, checks: Mapping[str, Check]) -> dict[str, Any]:
             metric, _, arguments = str(text).partition("(")
             plain = arguments == f"{verdict.column})"
             if metric in _NAMES and plain and isinstance(value, int | float):
-                found.setdefault((verdict.column, metric), {})[verdict.batch] = value
+                metrics.setdefault((verdict.column, metric), {})[verdict.batch] = value
     columns: dict[str, dict[str, float]] = {}
-    for (column, metric), by_batch in found.items():
+    for (column, metric), by_batch in metrics.items():
         name, together = _NAMES[metric]
         if all(map(math.isfinite, by_batch.values())):
             columns.setdefault(column, {})[name] = together(by_batch.values())
@@ -214,8 +214,8 @@ class Dataset:
         """The dataset behind a source."""
         if source.path is None:
             return cls(_plain(source.relation))
-        scheme, found, rest = source.path.partition("://")
-        if not found:
+        scheme, separator, rest = source.path.partition("://")
+        if not separator:
             return cls(source.path.removeprefix("file:"), _FILES)
         bucket, _, key = rest.partition("/")
         return cls(key or "/", f"{scheme}://{bucket}")
@@ -296,8 +296,8 @@ def _main(query: exp.Expr) -> exp.Table | None:
             seen.add(name)
             node = ctes[name].this
         elif isinstance(node, exp.Select):
-            found = node.args.get("from") or node.args.get("from_")
-            node = found.this if found is not None else None
+            clause = node.args.get("from") or node.args.get("from_")
+            node = clause.this if clause is not None else None
         else:
             # A parenthesis, or one side of a set operation.
             node = node.this if isinstance(node.this, exp.Expr) else None
@@ -318,19 +318,19 @@ def send_lineage(project: Project, plans: Sequence[Plan], result: RunResult) -> 
     if not settings or not result.models:
         return ()
     namespace = str(settings.get("namespace") or _NAMESPACE)
-    found = events(result, plans, namespace, project)
+    run_events = events(result, plans, namespace, project)
     problems = []
     if file := settings.get("file"):
         path = project.target_dir / _FILE if file is True else project.root / str(file)
         try:
-            write_atomically(path, "".join(f"{to_json(event)}\n" for event in found))
+            write_atomically(path, "".join(f"{to_json(event)}\n" for event in run_events))
         except OSError as error:
             problems.append(f"the OpenLineage events were not written to {path}: {error}")
     if settings.get("url"):
         endpoint = str(settings.get("endpoint") or "api/v1/lineage")
         receiver = Receiver(str(settings["url"]), endpoint, settings.get("api_key"))
         try:
-            receiver.send(found)
+            receiver.send(run_events)
         except OSError as error:
             problems.append(f"the OpenLineage events were not sent to {receiver.url}: {error}")
     return tuple(problems)

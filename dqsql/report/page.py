@@ -163,7 +163,7 @@ def waiting_lines(facts: ModelFacts) -> Iterator[Record]:
         yield {
             "model": printable(facts.name),
             "batches": [printable(b) for b in batches],
-            "failed": [[printable(c), _failed(found)] for c, found in by_check.items()],
+            "failed": [[printable(c), _failed(verdicts)] for c, verdicts in by_check.items()],
         }
 
 
@@ -265,8 +265,8 @@ def _moment(value: datetime | None) -> str:
 
 def letter_of(statuses: Iterable[Status]) -> str:
     """The worst status; a monitor that still waits for history does not hide what others say."""
-    found = set(statuses)
-    return LETTERS[worst_status(found - {Status.SKIPPED} or found)] if found else "."
+    distinct = set(statuses)
+    return LETTERS[worst_status(distinct - {Status.SKIPPED} or distinct)] if distinct else "."
 
 
 def profile_record(profile: ProfileTable) -> Record:

@@ -107,8 +107,8 @@ def _errors(model: ModelResult, plan: Plan | None) -> dict[str | None, DqsqlErro
 def _unique_id(check_id: str, definitions: Mapping[str, Check | Monitor]) -> str:
     """The id of a check; that of dbt's test for one that was adopted."""
     definition = definitions.get(check_id)
-    found = definition.settings.options.get(DBT_TEST) if definition else None
-    return check_id if found is None else str(found)
+    dbt_id = definition.settings.options.get(DBT_TEST) if definition else None
+    return check_id if dbt_id is None else str(dbt_id)
 
 
 def _entry(
@@ -307,8 +307,8 @@ def _before(moment: datetime, age: timedelta) -> datetime:
     To the millisecond: ages in hours that were rounded give other microseconds in each run.
     """
     try:
-        found = moment - age + timedelta(microseconds=500)
-        return found.replace(microsecond=found.microsecond // 1000 * 1000)
+        rounded = moment - age + timedelta(microseconds=500)
+        return rounded.replace(microsecond=rounded.microsecond // 1000 * 1000)
     except OverflowError:
         end = datetime.max if age < timedelta() else datetime.min
         return end.replace(tzinfo=UTC)

@@ -43,8 +43,8 @@ def series_of(
         by_segment,
         key=lambda s: (s is not None, -sum(r.status in FINDINGS for r in by_segment[s]), s or ""),
     )
-    found = [_plain_series(by_segment[s], batches) for s in segments[: _MAX_SEGMENTS + 1]]
-    return [s for s in found if s is not None]
+    records = [_plain_series(by_segment[s], batches) for s in segments[: _MAX_SEGMENTS + 1]]
+    return [s for s in records if s is not None]
 
 
 def spark_of(
@@ -57,9 +57,9 @@ def spark_of(
     end = batches.index(finding.batch or "") + 1
     shown = batches[max(0, end - _SPARK) : end]
     alike = [r for r in verdicts if r.segment == finding.segment]
-    found = series_of(alike, shown, values)
+    series = series_of(alike, shown, values)
     # Of a program, a metric whose bound was broken by this batch.
-    best = next((s for s in found if s["bad"].endswith("1")), found[0] if found else None)
+    best = next((s for s in series if s["bad"].endswith("1")), series[0] if series else None)
     if best is None or best["values"][-1] is None:
         return None
     return {**best, **{k: _rough(best[k]) for k in _NUMBERS}}
@@ -107,13 +107,13 @@ def _clause_series(
     verdicts: Sequence[Result], batches: Sequence[str], values: MetricValues
 ) -> list[Record]:
     """A series for each metric that a program had bounds on; between them, its stored values."""
-    found: dict[SeriesKey, dict[str, Mapping[str, Any]]] = {}
+    by_series: dict[SeriesKey, dict[str, Mapping[str, Any]]] = {}
     for result in verdicts:
         for clause in result.details.get("clauses", ()):
             # The worst clause of a metric comes first.
-            found.setdefault(_series(clause), {}).setdefault(result.batch or "", clause)
+            by_series.setdefault(_series(clause), {}).setdefault(result.batch or "", clause)
     made = []
-    for key, by_batch in found.items():
+    for key, by_batch in by_series.items():
         stored = values.get(key, {})
         clauses = [by_batch.get(b) for b in batches]
         record = _record(

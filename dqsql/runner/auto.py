@@ -57,17 +57,17 @@ def with_columns_of_spark(project: Project, names: Iterable[str], spark: SparkSe
     from dqsql.compiler.keys import model_view
     from dqsql.engine.relations import column_types, register_model
 
-    found: dict[str, Mapping[str, str]] = {}
+    types: dict[str, Mapping[str, str]] = {}
     wanted = set(names)
     for model in project.models:
         if model.name not in wanted or not lacks_columns(model):
             continue
         try:
             register_model(spark, project, model)
-            found[model.name] = column_types(spark, model_view(model), model.name)
+            types[model.name] = column_types(spark, model_view(model), model.name)
         except DqsqlError:
             continue
-    models = (with_columns(m, found.get(m.name)) for m in project.models)
+    models = (with_columns(m, types.get(m.name)) for m in project.models)
     return replace(project, models=tuple(models))
 
 
@@ -102,11 +102,11 @@ def _stored(project: Project) -> dict[str, dict[str, str]]:
     if not file.is_file():
         return {}
     try:
-        found: dict[str, dict[str, str]] = read_json(file, {...: {...: str}})
+        columns: dict[str, dict[str, str]] = read_json(file, {...: {...: str}})
     except (OSError, ValueError):
         # It is only a memory: the next run writes it anew.
         return {}
-    return found
+    return columns
 
 
 def _wanting(model: CheckModel, wanted: object) -> CheckModel:

@@ -70,8 +70,8 @@ class ModelBacktest:
 
     def rejected_by(self, replayed: Replayed) -> tuple[int, int]:
         """Of the batches that a person rejected: how many a monitor flags, and decided on."""
-        found, all_of = (self.rejected.intersection(b) for b in (replayed.found, replayed.others))
-        return len(found), len(all_of)
+        flagged, all_of = (self.rejected.intersection(b) for b in (replayed.found, replayed.others))
+        return len(flagged), len(all_of)
 
 
 def backtest(

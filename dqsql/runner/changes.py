@@ -52,15 +52,15 @@ class ChangeFinder:
     def find(self) -> Changes:
         """Look at the files, before anything is read: what changes meanwhile is new to the next."""
         plans, project = self.compiled.plans, self.compiled.project
-        found = {p.model.name: inputs_of(p, project) for p in plans}
-        inputs = {n: known for n, known in found.items() if known and known.fingerprint}
+        all_inputs = {p.model.name: inputs_of(p, project) for p in plans}
+        inputs = {n: known for n, known in all_inputs.items() if known and known.fingerprint}
         same = frozenset(p.model.name for p in plans if self._is_unchanged(p, inputs))
         return Changes(
             same,
             {name: now for name, now in inputs.items() if self.before.get(name) != now},
-            watched_by(found.values(), project),
-            self._scale({n: i for n, i in found.items() if n not in same}),
-            {n: 0 if n in same else i.size for n, i in found.items() if i},
+            watched_by(all_inputs.values(), project),
+            self._scale({n: i for n, i in all_inputs.items() if n not in same}),
+            {n: 0 if n in same else i.size for n, i in all_inputs.items() if i},
         )
 
     def _is_unchanged(self, plan: Plan, inputs: Mapping[str, FileInputs]) -> bool:

@@ -241,12 +241,12 @@ class _Compiler:
     def compiled(self, model: CheckModel) -> CompiledModel:
         """A model compiled, by an earlier command if nothing has changed since."""
         limit = self.budget(model).get("model")
-        found = self._cache.plan(model, limit)
-        if found is None:
-            found = self.anew(model)
-            self._cache.keep_plan(model, limit, found)
+        compiled = self._cache.plan(model, limit)
+        if compiled is None:
+            compiled = self.anew(model)
+            self._cache.keep_plan(model, limit, compiled)
             _collect_circles()
-        return found
+        return compiled
 
     def anew(self, model: CheckModel) -> CompiledModel:
         """A model compiled; of `monitors: auto` so much is left out that it keeps its budget."""
@@ -264,11 +264,11 @@ class _Compiler:
         """The statements that are shown of a plan."""
         model = self._models[plan.model.name]
         limit = self.budget(model).get("model")
-        found = self._cache.queries(model, limit)
-        if found is None:
-            found = compiled_queries(plan)
-            self._cache.keep_queries(model, limit, found)
-        return found
+        queries = self._cache.queries(model, limit)
+        if queries is None:
+            queries = compiled_queries(plan)
+            self._cache.keep_queries(model, limit, queries)
+        return queries
 
     @cached_property
     def _models(self) -> Mapping[str, CheckModel]:

@@ -76,7 +76,7 @@ def import_contract(
     path, shown = _inside(project.root, Path(file))
     names = object_names(path, shown) if name is None else [name]
     is_only = len(object_names(path, shown)) == 1
-    found = []
+    contracts = []
     for each in names:
         contract = read_odcs(path, shown, each)
         text = _model_text(project, contract, shown if is_only else f"{shown}#{each}")
@@ -85,8 +85,8 @@ def import_contract(
         if written:
             (project.root / "checks").mkdir(exist_ok=True)
             write_atomically(project.root / target_file, text)
-        found.append(ImportedContract(target_file, text, contract, written))
-    return tuple(found)
+        contracts.append(ImportedContract(target_file, text, contract, written))
+    return tuple(contracts)
 
 
 def compare_contracts(
@@ -107,16 +107,16 @@ def compare_contracts(
     if name is not None and name not in (*earlier, *later):
         # The error that says which there are.
         read_odcs(old, str(old), name)
-    found: dict[str, tuple[ContractChange, ...]] = {}
+    changes: dict[str, tuple[ContractChange, ...]] = {}
     for each in names:
         if each not in later:
-            found[each] = (ContractChange("removed", True, each),)
+            changes[each] = (ContractChange("removed", True, each),)
             continue
-        found[each] = contract_changes(
+        changes[each] = contract_changes(
             read_odcs(old, str(old), each), read_odcs(new, str(new), each)
         )
     added = [n for n in later if n not in names and name is None]
-    return found | {n: (ContractChange("added", False, n),) for n in added}
+    return changes | {n: (ContractChange("added", False, n),) for n in added}
 
 
 def _with_object(given: str | PathLike[str]) -> tuple[Path, str | None]:

@@ -135,12 +135,12 @@ def _explained(
 def _finding(store: Store, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The newest finding of the verdict's check that is about its batch."""
     now = dt.datetime.now(dt.UTC)
-    found = [
+    findings = [
         heeded(r, now)
         for r in store.select(FINDINGS_TABLE, where={"model": [row["model"]]})
         if r["check_id"] == row["check_id"] and row["batch"] in r["batches"]
     ]
-    return max(found, key=lambda r: r["opened_at"], default=None)
+    return max(findings, key=lambda r: r["opened_at"], default=None)
 
 
 def _failures(store: Store, row: Mapping[str, Any], details: Mapping[str, Any]) -> tuple[str, ...]:
@@ -160,8 +160,8 @@ def _with_reasons(row: Mapping[str, Any]) -> str:
     if not row["reasons"]:
         return text
     reasons = (f"{r['column']} {r['share']:.0%}" for r in json.loads(row["reasons"]))
-    told = {_ODD: ", ".join(reasons), **json.loads(text)}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    record = {_ODD: ", ".join(reasons), **json.loads(text)}
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
 
 
 def _values(
@@ -169,8 +169,8 @@ def _values(
 ) -> tuple[tuple[str, float | None], ...]:
     if again.series is None:
         return ()
-    found = [(b, history.value(again.series, b)) for b in batches]
-    return tuple((b, None if math.isnan(value) else value) for b, value in found)
+    pairs = [(b, history.value(again.series, b)) for b in batches]
+    return tuple((b, None if math.isnan(value) else value) for b, value in pairs)
 
 
 def _seen(store: Store, row: Mapping[str, Any]) -> tuple[tuple[str, float | str | None], ...]:
@@ -186,12 +186,12 @@ def _seen(store: Store, row: Mapping[str, Any]) -> tuple[tuple[str, float | str 
     place = batch_order(row["batch"])
     until = sorted((b for b in known if batch_order(b) <= place), key=batch_order)
     rows = stored_rows(store, RESULTS, row["model"], until[-_SEEN:])
-    found = {
+    observations = {
         r["batch"]: r["observed_text"] if r["observed"] is None else r["observed"]
         for r in sorted(rows, key=lambda r: batch_order(r["batch"]))
         if (r["check_id"], r["segment"]) == (row["check_id"], row["segment"])
     }
-    return tuple(found.items()) if any(v is not None for v in found.values()) else ()
+    return tuple(observations.items()) if any(v is not None for v in observations.values()) else ()
 
 
 def _note(again: Recomputed, details: Mapping[str, Any], past: Sequence[str]) -> str | None:

@@ -66,7 +66,7 @@ def acknowledge(
         DqsqlError: a check has no open finding, there is no reason, a run is active, or the tables
             cannot be written.
     """
-    said = _reason(reason, "acknowledging a finding", "--reason 'ticket 123'")
+    reason_text = _reason(reason, "acknowledging a finding", "--reason 'ticket 123'")
     day = _day(mute_until) if isinstance(mute_until, str) else mute_until
     until = day and dt.datetime.combine(day, dt.time(), dt.UTC)
     change = {
@@ -74,7 +74,7 @@ def acknowledge(
         "acknowledged_at": dt.datetime.now(dt.UTC),
         "muted_until": until,
         "author": author or user_of_process(),
-        "reason": said,
+        "reason": reason_text,
     }
     return _changed(checks, change, at)
 
@@ -216,7 +216,7 @@ def _chosen(rows: Sequence[Row], checks: Sequence[str], state: str) -> list[Row]
 
     Where resolved ones are wanted, too: of checks without any, the newest other one.
     """
-    found: list[Row] = []
+    findings: list[Row] = []
     for name in [checks] if isinstance(checks, str) else dict.fromkeys(checks):
         known = [r for r in rows if name in _names(r)]
         mine = [r for r in known if _may_be(r, state) and r["resolved_at"] is None]
@@ -224,8 +224,8 @@ def _chosen(rows: Sequence[Row], checks: Sequence[str], state: str) -> list[Row]
             mine = [max(known, key=lambda r: batch_order(r["last_batch"]))]
         if not mine:
             raise _unknown(name, rows, state)
-        found += [r for r in mine if r not in found]
-    return found
+        findings += [r for r in mine if r not in findings]
+    return findings
 
 
 def _may_be(row: Row, state: str) -> bool:

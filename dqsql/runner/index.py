@@ -177,19 +177,19 @@ def tag(
         name = _string_column(relation, column_name, string_columns(frame))
         with translated(f"cannot read {relation}"):
             values = column_values(frame, name, index.settings.max_values)
-        found = tag_pattern(values, with_general(index), max_false_negatives=max_false_negatives)
-        if isinstance(found, NoPattern):
-            return found
-        tables = relations_with(store, found.pattern)
+        domain = tag_pattern(values, with_general(index), max_false_negatives=max_false_negatives)
+        if isinstance(domain, NoPattern):
+            return domain
+        tables = relations_with(store, domain.pattern)
         step(f"reading {plural(len(tables), 'relation')}")
-        regex = spark_regex(parse_pattern(found.pattern))
+        regex = spark_regex(parse_pattern(domain.pattern))
         with translated("cannot read the columns"):
             shares = matching_shares(lake.known(tables), regex, index.settings.max_values)
     least = 1 - max_false_negatives
     shared = [s for s in shares if s.share >= least and (s.table, s.column) != (relation, name)]
     shared.sort(key=lambda s: (-s.share, s.table, s.column))
     notes = tuple(f"left out: {error.message}" for error in lake.failures)
-    return TagResult(relation, name, found, tuple(shared), notes)
+    return TagResult(relation, name, domain, tuple(shared), notes)
 
 
 def _string_column(relation: str, wanted: str, columns: Sequence[str]) -> str:

@@ -183,30 +183,30 @@ class ModelRun:
         )
         self.phases.enter(SCAN)
         tested.scan(self._step)
-        found, sound = self._decided(tested)
-        if found.judged.rest:
-            first, rest = tested.choice.parted(found.judged.rest)
+        verdicts, sound = self._decided(tested)
+        if verdicts.judged.rest:
+            first, rest = tested.choice.parted(verdicts.judged.rest)
             self.plan = tested.plan
             done = self._checked(self._analysed(first, batch_type), self._write)
             self.plan, self._before = tested.plan, None
             return joined_results(done, self._checked(self._analysed(rest, batch_type), store))
         samples = FailureSampler(
             self.plan, self.spark, self.store, self.limits, self.run_id, self.now
-        ).sample(found.all, batch_type, self._columns, self._own_batch)
+        ).sample(verdicts.all, batch_type, self._columns, self._own_batch)
         of_batches = partial(BatchFilter, spark_type=batch_type, types=self._columns)
         returned = returned_rows(self.plan, self.spark, samples.results, of_batches)
-        split = self._split(tested, found)
-        work = self._work(tested, found, samples, sound, split)
+        split = self._split(tested, verdicts)
+        work = self._work(tested, verdicts, samples, sound, split)
         store(replace(work, replaced=replaced))
-        notes = (*self.plan.notes, *self._notes(tested, found, samples, sound))
+        notes = (*self.plan.notes, *self._notes(tested, verdicts, samples, sound))
         return self._result(
             (*notes, *samples.notes, *returned.notes, *split.notes),
             batches=tested.batches,
             results=tuple(samples.results),
-            metrics=len(found.measured.values) + len(found.judged.values),
+            metrics=len(verdicts.measured.values) + len(verdicts.judged.values),
             scans=self._looks + tested.scans + samples.scans + returned.scans + split.scans,
             returned=returned.rows,
-            rows=sum(found.measured.rows.values()),
+            rows=sum(verdicts.measured.rows.values()),
             waiting=() if self.only_new else tested.waiting,
             empty=tuple(b for b in tested.batches if b not in self.ledger),
         )
@@ -302,16 +302,16 @@ class ModelRun:
             execution = self._execution(BatchChoice(()), kind)
             kind = execution.batch_type(model.config.batch_by, view)
             self._step("looking for new batches")
-        found, known = self.discovered, len(self.discovered)
+        discovered, known = self.discovered, len(self.discovered)
         columns, limits = self._columns, self.limits
-        discovery = Discovery(self.spark, self.project, model, limits, kind, columns, found)
+        discovery = Discovery(self.spark, self.project, model, limits, kind, columns, discovered)
 
         def retire(batches: Iterable[str | None]) -> None:
             renamed = take_renamed(self.ledger, Meaning(batch_type=kind), batches)
             self.retired = {**self.retired, **renamed}
 
         choice = discovery.choose(self.request, self.ledger, self._own_batch, retire)
-        self._looks = len(found) - known
+        self._looks = len(discovered) - known
         return newest_again(choice, self.plan, self.ledger, self.now, columns), kind
 
     def _reopen(self, batches: Sequence[str]) -> list[Row]:
@@ -325,8 +325,8 @@ class ModelRun:
             return []
         self.ledger.update({batch: self.ledger[batch].reopened for batch in again})
         self.journal.reopen(ledger_rows({**self.retired, **self.ledger}))
-        found = stored_rows(self.store, RESULTS, self.plan.model.name, again)
-        return [{**row, "replaced_at": self.now} for row in found]
+        verdicts = stored_rows(self.store, RESULTS, self.plan.model.name, again)
+        return [{**row, "replaced_at": self.now} for row in verdicts]
 
     # --- statements ----------------------------------------------------------------------------
 
@@ -349,19 +349,19 @@ class ModelRun:
         delta = with_vanished(delta, self.plan, self.store, tested.before, batches)
         passed = sound_batches(self._constraints(delta, tested), batches)
         sound = passed | self._reviewed
-        found = self._verdicts(tested, delta, sound)
+        verdicts = self._verdicts(tested, delta, sound)
         stored = partial(stored_rows, self.store, RESULTS, self.plan.model.name)
-        kept = of_same_failures(self.reviews, found.all, stored)
+        kept = of_same_failures(self.reviews, verdicts.all, stored)
         if len(kept) < len(self.reviews):
             self.reviews = kept
             sound = passed | self._reviewed
-            found = self._verdicts(tested, delta, sound)
-        if found.cumulative is not None:
-            rejected = found.rejected(batches, self.reviews)
+            verdicts = self._verdicts(tested, delta, sound)
+        if verdicts.cumulative is not None:
+            rejected = verdicts.rejected(batches, self.reviews)
             if rejected & sound:
                 # What is still wrong with a rejected batch was told by monitors, after measuring.
-                found = self._verdicts(tested, delta, sound - rejected)
-        return found, sound
+                verdicts = self._verdicts(tested, delta, sound - rejected)
+        return verdicts, sound
 
     def _verdicts(
         self, tested: TestedBatches, delta: Measurement, counting: Collection[str]
@@ -416,16 +416,16 @@ class ModelRun:
         return self.quarantine is not None or self.label is not None
 
     def _constraints(self, measured: Measurement, tested: TestedBatches) -> list[Result]:
-        found = constraints(measured, self.plan, self._choice, self.ledger, self._columns)
+        results = constraints(measured, self.plan, self._choice, self.ledger, self._columns)
         failed = unevaluated(self.plan, tested.part.errors, tested.batches, self._columns)
-        return self._streaks.judged([*found, *failed])
+        return self._streaks.judged([*results, *failed])
 
     def _write(self, work: Work) -> None:
         """Store what batches leave at once: the next ones of this run look at it."""
         self.journal.write_now(work)
         self.findings = work.findings or self.findings
-        found = map(batch_record, stored_of_model(self.store, BATCHES, work.model))
-        self.ledger.update({r.batch: r for r in found if r.status is not BatchStatus.RETIRED})
+        records = map(batch_record, stored_of_model(self.store, BATCHES, work.model))
+        self.ledger.update({r.batch: r for r in records if r.status is not BatchStatus.RETIRED})
 
     def _work(
         self,
@@ -473,9 +473,9 @@ class ModelRun:
         stored = StoredVerdicts(self.store, self.plan.model.name, self.ledger, batches)
         checks = self.project.known_checks(self.plan.declared_ids, self.findings)
         about = (self.now, checks, self.retired, stored.after, stored.of)
-        found = updated_findings(self.findings, results, *about, dropped) or ()
+        rows = updated_findings(self.findings, results, *about, dropped) or ()
         readers = self.project.readers
-        return with_impact(found, self.plan.model, readers, self._columns) if readers else found
+        return with_impact(rows, self.plan.model, readers, self._columns) if readers else rows
 
     def _result(
         self, notes: tuple[str, ...], results: tuple[Result, ...] = (), **found: Any

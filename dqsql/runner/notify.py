@@ -178,15 +178,17 @@ def _with_roots(
 ) -> tuple[Notice, ...]:
     """The notices of one message; what follows from a finding that is not in it stands alone."""
     opened = [n for n in notices if n.event == "opened"]
-    told = {(n.model, n.last_batch, n.label) for n in opened}
+    opened_keys = {(n.model, n.last_batch, n.label) for n in opened}
     models = {(n.model, n.last_batch) for n in opened}
-    found = []
+    new_notices = []
     for notice in notices:
-        cause = notice.cause if (notice.model, notice.last_batch, notice.cause) in told else ""
+        cause = (
+            notice.cause if (notice.model, notice.last_batch, notice.cause) in opened_keys else ""
+        )
         about = notice.model, notice.last_batch
         read = odd_upstream(*about, models, upstream) if notice.event == "opened" else ""
-        found.append(replace(notice, cause=cause, upstream=read))
-    return tuple(found)
+        new_notices.append(replace(notice, cause=cause, upstream=read))
+    return tuple(new_notices)
 
 
 def _groups(store: Store, model: str, batch: str) -> tuple[BatchFinding, ...]:
@@ -197,10 +199,10 @@ def _groups(store: Store, model: str, batch: str) -> tuple[BatchFinding, ...]:
 def _place_in(groups: Sequence[BatchFinding], row: Mapping[str, Any]) -> tuple[int, str]:
     """How far behind the root of its newest batch a finding comes, and what it follows from."""
     for group in groups:
-        for number, found in enumerate(group.findings):
-            if found.result.check_id != row["check_id"]:
+        for number, finding in enumerate(group.findings):
+            if finding.result.check_id != row["check_id"]:
                 continue
-            cause = found.cause
+            cause = finding.cause
             if cause is None or cause.check_id == row["check_id"]:
                 return number, ""
             return number, check_label(cause.check_name, cause.column)

@@ -43,7 +43,7 @@ def suggest_monitors(where: Where, name: str, *, step: Step = silent) -> Proposa
     watched = [m for m in plan.monitors if AUTO in m.tags]
     # Annotations of columns stand on their lines in the SELECT.
     unnamed = [m for m in watched if is_open(plan.model) and (m.column or m.kind in _OF_COLUMNS)]
-    found = tuple(of_monitor(m) for m in watched if m not in unnamed)
+    suggestions = tuple(of_monitor(m) for m in watched if m not in unnamed)
     notes = () if watched else ("nothing is watched automatically: set `monitors: auto`",)
     if unnamed:
         notes = (
@@ -51,7 +51,7 @@ def suggest_monitors(where: Where, name: str, *, step: Step = silent) -> Proposa
             " in the SELECT instead of *, or keep"
             " monitors = ['columns', 'alive', 'keys', 'novelty']",
         )
-    return _proposal(plan, found, 0, notes)
+    return _proposal(plan, suggestions, 0, notes)
 
 
 def suggest_from_incidents(where: Where, name: str, *, step: Step = silent) -> Proposal:
@@ -73,13 +73,13 @@ def suggest_from_incidents(where: Where, name: str, *, step: Step = silent) -> P
                 hint=f"dqsql review reject {name} BATCH --reason '..'",
             )
         rows = store.select(METRICS, where={"model": [name], "segment": None})
-    found = catching(_series(compiled.project, rows), rejected, accepted, default_scores)
-    caught = {b for c in found for b in c.caught}
+    checks = catching(_series(compiled.project, rows), rejected, accepted, default_scores)
+    caught = {b for c in checks for b in c.caught}
     missed = [b for b in rejected if b not in caught]
     notes = [f"{len(caught)} of {plural(len(rejected), 'rejected batch')} would have been found"]
     if missed:
         notes.append(f"no stored metric would have found {', '.join(missed[:_NAMED])}")
-    made = tuple(suggestion_of(c, rejected) for c in found)
+    made = tuple(suggestion_of(c, rejected) for c in checks)
     return _proposal(plan, made, len(accepted) + len(rejected), tuple(notes))
 
 
@@ -98,7 +98,7 @@ def _of_status(ledger: Sequence[Mapping[str, Any]], status: BatchStatus) -> list
 def _series(project: Project, rows: Sequence[Mapping[str, Any]]) -> list[MetricSeries]:
     """The stored metrics that an annotation can name, by column and name."""
     catalog = catalog_of(project)
-    found: dict[tuple[str | None, str, str], dict[str, float]] = {}
+    series: dict[tuple[str | None, str, str], dict[str, float]] = {}
     for row in rows:
         value, parameters = row["value"], row["parameters"] or ""
         is_plain = row["scope"] == "delta" and "where " not in f" {parameters}"
@@ -106,8 +106,8 @@ def _series(project: Project, rows: Sequence[Mapping[str, Any]]) -> list[MetricS
             continue
         if catalog.metric(row["metric"]) is not None:
             key = (row["column_name"], row["metric"], parameters)
-            found.setdefault(key, {})[row["batch"]] = float(value)
+            series.setdefault(key, {})[row["batch"]] = float(value)
     return [
         MetricSeries(column, metric, (parameters,) if parameters else (), values)
-        for (column, metric, parameters), values in sorted(found.items(), key=str)
+        for (column, metric, parameters), values in sorted(series.items(), key=str)
     ]

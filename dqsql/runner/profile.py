@@ -66,12 +66,12 @@ def profile(
     files = files_named(project, names)
     with open_warehouse(project, spark, step, files) as (session, _):
         subjects = Subjects(project, session)
-        found = []
+        profiles = []
         for name in dict.fromkeys(names):
             subject = subjects.find(name)
             measurer = Measurer(session, project, catalog, subject.view)
-            found.append(measured_profile(measurer, subject, step).profile)
-        return tuple(found)
+            profiles.append(measured_profile(measurer, subject, step).profile)
+        return tuple(profiles)
 
 
 def measured_profile(
@@ -99,8 +99,8 @@ def _measured(measurer: Measurer, subject: Subject, step: Step) -> ProfileWithSk
     rows = int(values["rows"])
     known = [c.profile(values, rows) for c in columns]
     second: dict[str, str] = {}
-    for each, found in zip(columns, known, strict=True):
-        second |= each.sketches(found)
+    for each, column_profile in zip(columns, known, strict=True):
+        second |= each.sketches(column_profile)
     passes = 1
     if second and rows:
         step(f"{subject.name}: sketches")

@@ -274,9 +274,9 @@ class ProjectRun:
         types = {m.model: m.columns for m in models}
         gone = self._gone(store)
         store_dimensions(store, described, types, self.started, gone, self._project)
-        told = {m.model for m in models if m.batches}
-        left = [p for p in plans if p.model.name in worked - told and not lacks_columns(p.model)]
-        ids = {p.model.name: found for p in left if (found := p.declared_ids) is not None}
+        checked = {m.model for m in models if m.batches}
+        left = [p for p in plans if p.model.name in worked - checked and not lacks_columns(p.model)]
+        ids = {p.model.name: declared for p in left if (declared := p.declared_ids) is not None}
         ids |= dict.fromkeys(gone, frozenset())
         resolve_gone(store, self._project, self._findings, self.ledgers, ids, self.started)
         # That a model has no rows is told by every run.
@@ -306,15 +306,15 @@ class ProjectRun:
         project = self._project
         checked = (m for m in project.models if is_checked(m) or m.name in project.broken)
         existing = {m.name for m in checked if m.config.enabled}
-        found = gone_models(store, self.ledgers, existing, project.name)
-        if not found:
+        gone = gone_models(store, self.ledgers, existing, project.name)
+        if not gone:
             return []
         from dqsql.runner.tables import with_watched_tables
 
         # Tables are watched without a file.
         watched = {m.name for m in with_watched_tables(project, store).models}
         watched.difference_update(m.name for m in project.models)
-        return [name for name in found if name not in watched]
+        return [name for name in gone if name not in watched]
 
     def _learn_columns(self, session: LazySession) -> None:
         """Ask Spark for the columns of what is watched automatically, where nothing names them."""
@@ -406,8 +406,8 @@ class ProjectRun:
             seconds = time.monotonic() - start
             plan = self._by_columns_of_now.get(model.name, plan)
             # What is wrong with single annotations is told all the same.
-            told = error_of((*plan.rejected, error)) if plan.rejected else error
-            return ModelResult(model.name, model.path, seconds=seconds, error=told)
+            failure = error_of((*plan.rejected, error)) if plan.rejected else error
+            return ModelResult(model.name, model.path, seconds=seconds, error=failure)
 
     def _prepared(
         self, plan: Plan, spark: SparkSession, journal: Journal, tell: Callable[[str, str], None]
@@ -453,10 +453,14 @@ class ProjectRun:
         )
 
     def _quarantine(self, model: CheckModel) -> Quarantine | None:
-        found = quarantine_of(model, self._project, self.request.quarantine)
+        quarantine = quarantine_of(model, self._project, self.request.quarantine)
         # What a stream hands on must have passed as a whole.
-        streamed = found is not None and model.name in self.request.labels
-        return replace(found, whole_batches=True) if found is not None and streamed else found
+        streamed = quarantine is not None and model.name in self.request.labels
+        return (
+            replace(quarantine, whole_batches=True)
+            if quarantine is not None and streamed
+            else quarantine
+        )
 
     def _result(
         self,

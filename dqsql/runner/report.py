@@ -184,11 +184,11 @@ class _ReportReader:
 
     def by_model(self, table: Table) -> dict[str, list[Mapping[str, Any]]]:
         """The rows of a small table by model; of a dimension those in force."""
-        found: dict[str, list[Mapping[str, Any]]] = {}
+        rows: dict[str, list[Mapping[str, Any]]] = {}
         for row in self.store.rows(table):
             if row.get("valid_to") is None:
-                found.setdefault(row["model"], []).append(row)
-        return found
+                rows.setdefault(row["model"], []).append(row)
+        return rows
 
     def model(
         self,
@@ -236,14 +236,14 @@ class _ReportReader:
         wanted = wanted_series(results)
         if not wanted:
             return {}
-        found: dict[SeriesKey, dict[str, float | None]] = {}
+        values: dict[SeriesKey, dict[str, float | None]] = {}
         metrics = {key[1] for key in wanted}
         rows = stored_metrics(self.store, model, batches, metrics, segments=False)
         for row in rows.to_pylist():
             key = (row["column_name"] or "", row["metric"], row["parameters"] or "", row["scope"])
             if key in wanted:
-                found.setdefault(key, {})[row["batch"]] = row["value"]
-        return found
+                values.setdefault(key, {})[row["batch"]] = row["value"]
+        return values
 
 
 def newest(rows: Sequence[Mapping[str, Any]], days: int) -> list[Mapping[str, Any]]:

@@ -221,10 +221,10 @@ class _Review:
             # One that fails again since it was accepted waits for another review.
             waits = {b for b, r in ledger.items() if r["status"] == BatchStatus.FLAGGED.value}
             accepted = [b for b, v in verdicts.items() if v == "accept" and b not in waits]
-            found = accepted_findings(
+            findings = accepted_findings(
                 rows, accepted, author=self.author, reason=self.reason, now=now
             )
-            self.store.replace_partition(FINDINGS, found)
+            self.store.replace_partition(FINDINGS, findings)
 
     def _row(self, entry: Mapping[str, Any], now: dt.datetime) -> dict[str, Any]:
         return {
@@ -270,8 +270,8 @@ def _waiting(store: Store, models: Sequence[str]) -> Iterable[WaitingBatch]:
         results = stored_rows(store, RESULTS, model, list(flagged))
         for batch in sorted(flagged, key=batch_order):
             mine = (r for r in results if r["batch"] == batch and r["status"] in _FINDINGS)
-            found = sorted(map(_finding, mine), key=lambda f: (f.segment or "", f.check))
-            yield WaitingBatch(model, batch, flagged[batch], tuple(found))
+            findings = sorted(map(_finding, mine), key=lambda f: (f.segment or "", f.check))
+            yield WaitingBatch(model, batch, flagged[batch], tuple(findings))
 
 
 def _finding(row: Mapping[str, Any]) -> WaitingFinding:
@@ -318,13 +318,13 @@ def heed_people(
     stored = [r for r in every if r["model"] in models]
     others = [r for r in every if r["model"] not in models]
     refuse_other_states(stored)
-    found = [heeded(r, now) for r in stored]
+    findings = [heeded(r, now) for r in stored]
     changed = [m for m in sorted(models) if follow(ledgers.get(m, {}), reviews.get(m, {}))]
     if changed:
         ordered = [row for m in changed for row in ledger_rows(ledgers[m])]
         store.replace_partition(BATCHES, ordered)
     by_model: dict[str, list[Row]] = {}
-    for row in (*found, *others):
+    for row in (*findings, *others):
         by_model.setdefault(row["model"], []).append(row)
     for model in changed:
         by_model[model] = without_accepted(by_model.get(model, []), reviews[model], now)

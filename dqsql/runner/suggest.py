@@ -241,10 +241,10 @@ class _Suggesting:
             c.name: DayCounts(int(values[f"d{i}.count"]), float(values[f"d{i}.days"] or 0))
             for i, c in enumerate(columns)
         }
-        found = columns, counts, int(values["rows"])
-        if (note := undecided_batches(*found)) is not None:
+        evidence = columns, counts, int(values["rows"])
+        if (note := undecided_batches(*evidence)) is not None:
             self.notes.append(note)
-        return proposed_batches(*found)
+        return proposed_batches(*evidence)
 
     # --- rows ----------------------------------------------------------------------------------
 
@@ -261,8 +261,8 @@ class _Suggesting:
         if batch_by is None:
             count = exp.select(aliased(call("count", exp.Star()), "n"))
             count = count.from_(self._table)
-            found = rows_of(self.spark, count, f"cannot count the rows of {self.subject.name}")
-            return (), "string", int(found[0]["n"])
+            totals = rows_of(self.spark, count, f"cannot count the rows of {self.subject.name}")
+            return (), "string", int(totals[0]["n"])
         table = to_sql(self._table)
         kind = expression_types(self.spark, table, [batch_by], self.subject.name)[0]
         query = batches_query(model, spark_type=kind)
@@ -322,7 +322,7 @@ class _Suggesting:
         volume = rules.volume_suggestion(batches)
         ordered = self.subject.model is None
         evidence = rules.ColumnEvidence(profile, self.subject.table, unique_names(), ordered)
-        found = [
+        suggestions = [
             Suggestion(
                 "RetainType",
                 "schema",
@@ -339,9 +339,9 @@ class _Suggesting:
             *([volume] if volume is not None and not self._watches_volume() else []),
         ]
         order = {c.name: i for i, c in enumerate(profile.columns)}
-        found.sort(key=lambda s: order.get(s.column or "", len(order)))
+        suggestions.sort(key=lambda s: order.get(s.column or "", len(order)))
         annotations = self.subject.model.annotations if self.subject.model is not None else ()
-        return Existing.from_annotations(annotations).marked(found)
+        return Existing.from_annotations(annotations).marked(suggestions)
 
     def _watches_volume(self) -> bool:
         """Whether `monitors` of the model asks for the number of rows already."""
@@ -364,15 +364,15 @@ class _Suggesting:
         index = learning_index(open_store(self.spark, self.project.target))
         for each in wanted:
             values = samples[each.name].spread()
-            found = infer_pattern(values, index)
-            if not isinstance(found, LearnedPattern):
+            learned = infer_pattern(values, index)
+            if not isinstance(learned, LearnedPattern):
                 continue
-            share = found.nonconforming / max(1, found.rows)
-            why = f"all values match; the risk of a false alarm is about {found.fpr:.1%}"
-            wide = rules.pattern_suggestion(each, found.pattern, found.spark_regex, share, why)
-            narrow = specified(found.parsed, values)
+            share = learned.nonconforming / max(1, learned.rows)
+            why = f"all values match; the risk of a false alarm is about {learned.fpr:.1%}"
+            wide = rules.pattern_suggestion(each, learned.pattern, learned.spark_regex, share, why)
+            narrow = specified(learned.parsed, values)
             made = None
-            if narrow != found.parsed:
+            if narrow != learned.parsed:
                 why = f"all of {len(values):,} values have this form"
                 made = rules.pattern_suggestion(
                     each, narrow.text, spark_regex(narrow), share, why, weaker=wide
@@ -437,13 +437,13 @@ class _Suggesting:
             dt.datetime.now(dt.UTC),
         )
         outcomes = validator.outcomes(tried) if tried else {}
-        found: list[Suggestion] = []
+        suggestions: list[Suggestion] = []
         for i, candidate in enumerate(candidates):
             if f"s{i}" in tried:
-                found += decide(candidate, outcomes, f"s{i}")
+                suggestions += decide(candidate, outcomes, f"s{i}")
             else:
-                found.append(candidate)
-        return found
+                suggestions.append(candidate)
+        return suggestions
 
 
 def key_columns(measurer: Measurer, other: Subject) -> Iterator[across.KeyColumn]:
@@ -463,10 +463,10 @@ def key_columns(measurer: Measurer, other: Subject) -> Iterator[across.KeyColumn
         metrics[key] = f"approx_count_distinct({quoted(name)})"
     values = measurer.measure(metrics, sketches=True)
     for key, (name, kind) in wanted.items():
-        found = ColumnProfile(
+        profile = ColumnProfile(
             name, kind, int(values["rows"]), int(values[f"{key}.count"]), float(values[key] or 0)
         )
-        if across.is_key(found):
+        if across.is_key(profile):
             relation = other.name
             yield across.KeyColumn(
                 relation,

@@ -280,11 +280,11 @@ def edited(
     if scan(written).comments:
         # It would be one in the file, too, where the annotation is part of a comment already.
         raise UsageError(f"this is more than an annotation: {written}", hint="leave the -- out")
-    found = list(parse_comment(written))
-    if len(found) != 1 or isinstance(found[0], AnnotationProblem):
-        message = found[0].message if found and isinstance(found[0], AnnotationProblem) else ""
+    parts = list(parse_comment(written))
+    if len(parts) != 1 or isinstance(parts[0], AnnotationProblem):
+        message = parts[0].message if parts and isinstance(parts[0], AnnotationProblem) else ""
         raise UsageError(f"this is not an annotation: {written} {message}".rstrip())
-    parsed = found[0]
+    parsed = parts[0]
     place = Span(subject.name)
     annotation = Annotation(parsed.expression, parsed.settings, place, suggestion.column)
     model = replace(made_up_model(subject.view, {}), annotations=(annotation,))

@@ -82,7 +82,7 @@ class Validator:
         by_name: dict[str, list[CheckOutcome]] = {}
         for outcome in self._measured(plan):
             by_name.setdefault(outcome.check.name, []).append(outcome)
-        found: dict[str, Outcome] = {}
+        outcomes: dict[str, Outcome] = {}
         for key, candidate in flat.items():
             checked = by_name.get(key)
             if checked is None:
@@ -90,14 +90,14 @@ class Validator:
             covered = by_name.get(f"{key}.{_COVERAGE}", [])
             whole = [o for o in covered if o.segment is None]
             values = [o.observed[0].value for o in by_name.get(f"{key}.{_VALUE}", [])]
-            found[key] = Outcome(
+            outcomes[key] = Outcome(
                 tuple(o.holds for o in checked),
                 self._coverage(candidate, whole),
                 tuple(values),
                 len({o.batch for o in checked}),
                 len({o.batch for o in checked if o.holds is False}),
             )
-        return found
+        return outcomes
 
     def _worthwhile(self, candidate: Suggestion) -> bool:
         return candidate.verdict is SuggestionVerdict.SUGGESTED or self.rows.total <= _FEW_ROWS

@@ -58,12 +58,12 @@ def model_warnings(models: Sequence[ModelResult]) -> Iterator[str]:
 
 def _left_while_running(results: Iterable[Result]) -> Iterator[str]:
     """Sentences about the adopted tests that only the data's types showed to be dbt's."""
-    found = {
+    reasons = {
         r.check_name: r.message.removeprefix(LEFT_TO_DBT)
         for r in results
         if r.status is Status.SKIPPED and r.message.startswith(LEFT_TO_DBT)
     }
-    return (f"{name} is left to `dbt test`: {reason}" for name, reason in found.items())
+    return (f"{name} is left to `dbt test`: {reason}" for name, reason in reasons.items())
 
 
 def why_nothing(choice: BatchChoice, request: BatchRequest) -> str:

@@ -39,8 +39,8 @@ _CRITERION = re.compile(
 
 def _dbt(model: CheckModel) -> Mapping[str, object]:
     """What dbt says about a model of a dbt project; empty for other models."""
-    found = model.config.extra.get("dbt")
-    return found if isinstance(found, Mapping) else {}
+    record = model.config.extra.get("dbt")
+    return record if isinstance(record, Mapping) else {}
 
 
 def _by_name(model: CheckModel, _: str, value: str) -> bool:
@@ -67,9 +67,9 @@ def _has_test(model: CheckModel, name: str) -> bool:
 
 def _fqn(model: CheckModel, project: str) -> tuple[str, ...]:
     """The package, the folders below that of the models, and the name."""
-    found = _dbt(model).get("fqn")
-    if isinstance(found, list) and found:
-        return tuple(map(str, found))
+    parts = _dbt(model).get("fqn")
+    if isinstance(parts, list) and parts:
+        return tuple(map(str, parts))
     return (project, *PurePosixPath(model.path).with_suffix("").parts[1:])
 
 
@@ -129,19 +129,19 @@ def _by_file(model: CheckModel, _: str, value: str) -> bool:
 
 def _by_config(model: CheckModel, argument: str, value: str) -> bool:
     key, *rest = argument.split(".")
-    found = getattr(model.config, key) if key != "extra" and hasattr(model.config, key) else None
-    if found is None:
-        found = model.config.extra.get(key)
-    if found is None:
+    setting = getattr(model.config, key) if key != "extra" and hasattr(model.config, key) else None
+    if setting is None:
+        setting = model.config.extra.get(key)
+    if setting is None:
         config = _dbt(model).get("config")
-        found = config.get(key) if isinstance(config, Mapping) else None
+        setting = config.get(key) if isinstance(config, Mapping) else None
     for part in rest:
-        found = found.get(part) if isinstance(found, Mapping) else None
-    if found is None:
+        setting = setting.get(part) if isinstance(setting, Mapping) else None
+    if setting is None:
         return False
-    if isinstance(found, list | tuple | set | frozenset):
-        return any(fnmatchcase(scalar_text(item), value) for item in found)
-    return fnmatchcase(scalar_text(found), value)
+    if isinstance(setting, list | tuple | set | frozenset):
+        return any(fnmatchcase(scalar_text(item), value) for item in setting)
+    return fnmatchcase(scalar_text(setting), value)
 
 
 def _by_source(model: CheckModel, _: str, value: str) -> bool:
@@ -288,14 +288,14 @@ def unmatched(
     selector = Selector(models, {**METHODS, **(methods or {})})
     enabled = {m.name for m in models if m.config.enabled}
     terms = dict.fromkeys(terms_of(arguments, selector.names))
-    found = []
+    sentences = []
     for term in terms:
         if not selector.union([term]) & enabled:
             near = nearest(term, enabled)
             if (model := term.partition(".")[0]) in enabled:
                 near = f"checks run with their model: --select {model}"
-            found.append(f"no check model matches {term!r}" + (f"; {near}" if near else ""))
-    return tuple(found)
+            sentences.append(f"no check model matches {term!r}" + (f"; {near}" if near else ""))
+    return tuple(sentences)
 
 
 def terms_of(arguments: Iterable[str], names: Collection[str]) -> list[str]:

@@ -200,16 +200,16 @@ class SelectorMethod:
 
     @cached_property
     def _selectors(self) -> NamedSelectors:
-        found = read_selectors(self.project)
-        if found is None:
+        selectors = read_selectors(self.project)
+        if selectors is None:
             raise SelectionError(
                 f"there is no {_FILES[0]} in {self.project.root}",
                 hint="selectors have names there, as in dbt; --select takes criteria",
             )
-        return found
+        return selectors
 
 
 def default_selector(project: Project) -> tuple[str, ...]:
     """The selection of a command that is told none: the project's default selector, or all."""
-    found = read_selectors(project)
-    return (f"{METHOD}:{found.default}",) if found is not None and found.default else ()
+    selectors = read_selectors(project)
+    return (f"{METHOD}:{selectors.default}",) if selectors is not None and selectors.default else ()

@@ -107,8 +107,8 @@ class State:
                 hint=f"name the folder of its {_SOURCES} with --state",
             )
         dbt = model.config.extra.get("dbt")
-        found = dbt.get("unique_id") if isinstance(dbt, Mapping) else None
-        return found in self._fresher
+        unique_id = dbt.get("unique_id") if isinstance(dbt, Mapping) else None
+        return unique_id in self._fresher
 
     @cached_property
     def _fresher(self) -> set[str]:
@@ -136,22 +136,22 @@ def _artefact(file: Path) -> dict[str, Any] | None:
     if not file.is_file():
         return None
     try:
-        found: dict[str, Any] = read_json(file, _SHAPES[file.name])
+        content: dict[str, Any] = read_json(file, _SHAPES[file.name])
     except (OSError, ValueError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from error
-    return found
+    return content
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:
     """An artefact of dqsql in a folder, else one of dbt. Raises UsageError."""
-    found: dict[str, Any] | None = None
+    artefact: dict[str, Any] | None = None
     for below in _FOLDERS:
         data = _artefact(folder / below / name)
-        if data is not None and (found is None or _is_own(data)):
-            found = data
-    if found is None:
+        if data is not None and (artefact is None or _is_own(data)):
+            artefact = data
+    if artefact is None:
         raise UsageError(f"there is no {name} in {folder}", hint="`dqsql run` writes it to target/")
-    return found
+    return artefact
 
 
 def _loaded(folder: Path, below: Sequence[str]) -> dict[str, datetime | None]:
@@ -160,13 +160,13 @@ def _loaded(folder: Path, below: Sequence[str]) -> dict[str, datetime | None]:
     None of one that could not be read.
     """
     artefacts = (_artefact(folder / name / _SOURCES) for name in below)
-    found = [data for data in artefacts if data is not None]
-    if not found:
+    contents = [data for data in artefacts if data is not None]
+    if not contents:
         raise UsageError(
             f"there is no {_SOURCES} in {folder}",
             hint="`dbt source freshness` and `dqsql run` write it to the target folder",
         )
-    newest = max(found, key=lambda data: str((data.get("metadata") or {}).get("generated_at")))
+    newest = max(contents, key=lambda data: str((data.get("metadata") or {}).get("generated_at")))
     loaded = {r["unique_id"]: r.get("max_loaded_at") for r in newest.get("results") or ()}
     try:
         return {uid: _moment(text) if text else None for uid, text in loaded.items()}
@@ -195,8 +195,8 @@ def _model_of(result: Mapping[str, Any]) -> str | None:
 def _known_before(manifest: Mapping[str, Any], model: CheckModel) -> dict[str, Any] | None:
     """What a manifest says about a model, of dqsql or of dbt; None when it does not know it."""
     if manifest.get("models") is not None:
-        found: dict[str, Any] | None = manifest["models"].get(model.unique_id)
-        return found
+        record: dict[str, Any] | None = manifest["models"].get(model.unique_id)
+        return record
     dbt = model.config.extra.get("dbt")
     unique_id = dbt["unique_id"] if isinstance(dbt, Mapping) else ""
     node = (manifest.get("nodes") or {}).get(unique_id)

@@ -58,7 +58,7 @@ def foreign_key_pairs(
     Types must be the same, since sketches are of typed values. Small whole numbers lie in the range
     of any numbered key, so that there the names must agree.
     """
-    found = []
+    pairs = []
     for column in profile.columns:
         if column.distinct is None or column.distinct < 2 or column.count < MIN_ROWS:
             continue
@@ -69,8 +69,8 @@ def foreign_key_pairs(
                 continue
             numbers = column.kind is Kind.INTEGER or column.detected == "integral"
             if _names_agree(column.name, table, key) or (not numbers and column.distinct >= 3):
-                found.append((column, key))
-    return found
+                pairs.append((column, key))
+    return pairs
 
 
 def _names_agree(column: str, table: str, key: KeyColumn) -> bool:
@@ -120,11 +120,11 @@ def foreign_keys(
     """
     by_column: dict[str, list[tuple[bool, Suggestion]]] = {}
     for (column, key), union, own in zip(pairs, unions, owns, strict=True):
-        found = foreign_key(column, key, union, own)
-        if found is not None:
+        suggestion = foreign_key(column, key, union, own)
+        if suggestion is not None:
             is_guess = not _names_agree(column.name, table, key)
-            found = replace(found, is_guess=is_guess)
-            by_column.setdefault(column.name, []).append((is_guess, found))
+            suggestion = replace(suggestion, is_guess=is_guess)
+            by_column.setdefault(column.name, []).append((is_guess, suggestion))
     chains = []
     for ranked in by_column.values():
         tried = [s for _, s in sorted(ranked, key=lambda r: r[0])][:_MOST_KEYS]
@@ -176,10 +176,10 @@ def _may_determine(column: ColumnProfile, rows: int) -> bool:
 def column_sets(candidates: Sequence[Dependency]) -> list[tuple[str, ...]]:
     """The sets of columns whose distinct values must be counted, each once and sorted."""
     sets: dict[tuple[str, ...], None] = {}
-    for found in candidates:
-        sets[tuple(sorted((*found.determinant, found.dependent)))] = None
-        if len(found.determinant) > 1:
-            sets[tuple(sorted(found.determinant))] = None
+    for dependency in candidates:
+        sets[tuple(sorted((*dependency.determinant, dependency.dependent)))] = None
+        if len(dependency.determinant) > 1:
+            sets[tuple(sorted(dependency.determinant))] = None
     return list(sets)
 
 
@@ -190,21 +190,21 @@ def dependencies(
     known = {(c.name,): c.distinct or 0.0 for c in profile.columns} | dict(distinct)
     held: list[tuple[float, Dependency]] = []
     simple: set[tuple[str, str]] = set()
-    for found in candidates:
-        before = known[tuple(sorted(found.determinant))]
-        both = known[tuple(sorted((*found.determinant, found.dependent)))]
+    for dependency in candidates:
+        before = known[tuple(sorted(dependency.determinant))]
+        both = known[tuple(sorted((*dependency.determinant, dependency.dependent)))]
         if both > before * 1.005:
             continue
-        if any((d, found.dependent) in simple for d in found.determinant):
+        if any((d, dependency.dependent) in simple for d in dependency.determinant):
             continue
-        chance = _log_chance(profile.column(found.dependent), profile.rows, before)
+        chance = _log_chance(profile.column(dependency.dependent), profile.rows, before)
         if chance > math.log(_CHANCE):
             continue
-        if len(found.determinant) == 1:
-            simple.add((found.determinant[0], found.dependent))
-        held.append((chance, found))
+        if len(dependency.determinant) == 1:
+            simple.add((dependency.determinant[0], dependency.dependent))
+        held.append((chance, dependency))
     held.sort(key=lambda h: (len(h[1].determinant), h[0]))
-    return [_dependency(found, profile) for _, found in held[:_MAX_FOUND]]
+    return [_dependency(dependency, profile) for _, dependency in held[:_MAX_FOUND]]
 
 
 def _log_chance(dependent: ColumnProfile, rows: int, groups: float) -> float:

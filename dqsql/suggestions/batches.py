@@ -88,13 +88,13 @@ def day_columns(table: str, types: Mapping[str, str]) -> list[DayColumn]:
     Names that need quotes of their own in `config(batch_by = '..')` are left out.
     """
     own = {singular_of(w) for w in words(table)}
-    found = [
+    columns = [
         DayColumn(name, kind, rank)
         for name, kind in types.items()
         if kind in (_DATE, *_TIMES, _TEXT) and name.isprintable() and not _ODD & set(name)
         if (rank := _rank(name, own)) is not None
     ]
-    return sorted(found, key=lambda c: c.rank)[:_MOST]
+    return sorted(columns, key=lambda c: c.rank)[:_MOST]
 
 
 def _rank(name: str, table: frozenset[str] | set[str]) -> int | None:

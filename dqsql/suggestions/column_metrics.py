@@ -47,22 +47,22 @@ class ProfiledColumn:
 
     def counts(self) -> dict[str, str]:
         """Pass 1. Of a private column, only what tells no value."""
-        found = {f"{self.key}.count": f"count({self.sql})"}
+        expressions = {f"{self.key}.count": f"count({self.sql})"}
         if self.kind is Kind.TEXT:
-            found |= {f"{self.key}.{t}": f"type_count({self.sql}, '{t}')" for t in DETECTED}
-            found |= self._summary("length", f"length({self.sql})", spread=False)
+            expressions |= {f"{self.key}.{t}": f"type_count({self.sql}, '{t}')" for t in DETECTED}
+            expressions |= self._summary("length", f"length({self.sql})", spread=False)
         if self.kind in (Kind.INTEGER, Kind.FRACTIONAL) and not self.private:
-            found |= self._summary("value", self.sql)
+            expressions |= self._summary("value", self.sql)
         if self.spark_type in FLOATS:
-            found[f"{self.key}.nan"] = f"count_if(isnan({self.sql}))"
+            expressions[f"{self.key}.nan"] = f"count_if(isnan({self.sql}))"
         if self.kind is Kind.TIME and not self.private:
             # As text: Python's calendar ends with the year 9999.
             zone = "+00:00" if self.spark_type == "timestamp" else ""
-            found |= {
+            expressions |= {
                 f"{self.key}.{e}": f"concat(cast({e}({self.sql}) as string), '{zone}')"
                 for e in ("min", "max")
             }
-        return found
+        return expressions
 
     def _summary(self, what: str, sql: str, spread: bool = True) -> dict[str, str]:
         names = ("min", "max", "mean", "stddev") if spread else ("min", "max", "mean")

@@ -46,16 +46,16 @@ class Existing:
     @classmethod
     def from_annotations(cls, annotations: Iterable[Annotation]) -> Existing:
         """Read annotations; what does not parse promises nothing."""
-        found = cls()
+        existing = cls()
         for annotation in annotations:
             try:
                 ast = parse_expression(annotation.expression)
             except DqsqlError:
                 continue
             column = (annotation.column or "").lower()
-            found.texts.add((column, _plain(ast)))
-            found.promises |= set(_promised(ast, column))
-        return found
+            existing.texts.add((column, _plain(ast)))
+            existing.promises |= set(_promised(ast, column))
+        return existing
 
     def has(self, suggestion: Suggestion) -> bool:
         """Whether an annotation says the same, or demands the same thing with other bounds."""

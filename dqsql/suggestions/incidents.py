@@ -85,16 +85,18 @@ def catching(
     Batches come oldest first. The first one catches most with the fewest false alarms; each further
     one adds most to those before it. Those that add nothing are left out.
     """
-    found = [c for s in series for c in _of_series(s, rejected, accepted, anomalies) if c.caught]
+    candidates = [
+        c for s in series for c in _of_series(s, rejected, accepted, anomalies) if c.caught
+    ]
     ranked: list[IncidentCheck] = []
     covered: set[str] = set()
-    while found:
-        best = max(found, key=lambda c: _worth(c, covered))
+    while candidates:
+        best = max(candidates, key=lambda c: _worth(c, covered))
         if not set(best.caught) - covered:
             break
         ranked.append(best)
         covered |= set(best.caught)
-        found.remove(best)
+        candidates.remove(best)
     return ranked
 
 
@@ -167,8 +169,10 @@ def suggestion_of(check: IncidentCheck, rejected: Sequence[str]) -> Suggestion:
         f" {plural(len(check.alarms), 'false alarm')} on {check.judged} accepted"
     )
     call, arguments = series.call, series.arguments
-    found = Suggestion("incident", call, series.column, call, reason, arguments, check.comparison)
+    suggestion = Suggestion(
+        "incident", call, series.column, call, reason, arguments, check.comparison
+    )
     if check.comparison:
-        return found
+        return suggestion
     metric = to_sql(parse_expression(f"{call}({', '.join(arguments)})" if arguments else call))
-    return replace(found, call="anomaly", arguments=(metric,), takes_column=False)
+    return replace(suggestion, call="anomaly", arguments=(metric,), takes_column=False)

@@ -40,9 +40,9 @@ def round_down(value: float) -> float:
         return value
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
     steps = math.floor(value / unit + 1e-9)
-    found = _steps_of(unit, steps)
+    rounded = _steps_of(unit, steps)
     # 1.1 * 1.1 is a little more than 1.21, which is no bound of it then.
-    return found if found <= value else _steps_of(unit, steps - 1)
+    return rounded if rounded <= value else _steps_of(unit, steps - 1)
 
 
 def _steps_of(unit: float, steps: int) -> float:

@@ -75,12 +75,12 @@ def features(name: ColumnName) -> list[str]:
     """The features of a column by name; each counts once."""
     column, table = "_".join(words(name.column)), "_".join(words(name.table))
     kind = type_kind(name.kind)
-    found = dict.fromkeys(f"c:{g}" for g in _grams(f"^{column}$"))
-    found |= dict.fromkeys(f"t:{g}" for g in _grams(f"^{table}$"))
-    found |= dict.fromkeys((f"k:{kind}", f"kc:{kind}:{column}"))
-    found |= dict.fromkeys(_about_table(column, table, kind))
-    found |= dict.fromkeys(_about_neighbors(name, column))
-    return list(found)
+    feature_set = dict.fromkeys(f"c:{g}" for g in _grams(f"^{column}$"))
+    feature_set |= dict.fromkeys(f"t:{g}" for g in _grams(f"^{table}$"))
+    feature_set |= dict.fromkeys((f"k:{kind}", f"kc:{kind}:{column}"))
+    feature_set |= dict.fromkeys(_about_table(column, table, kind))
+    feature_set |= dict.fromkeys(_about_neighbors(name, column))
+    return list(feature_set)
 
 
 def _grams(text: str) -> Iterator[str]:

@@ -55,14 +55,14 @@ def decide(candidate: Suggestion, outcomes: Mapping[str, Outcome], key: str) -> 
     outcome = outcomes.get(key)
     if outcome is None:
         return [candidate.refused("it could not be measured")]
-    found = _measured(candidate, outcome)
+    suggestion = _measured(candidate, outcome)
     if outcome.all_held:
-        return [_silent(_with_margin(found, outcome), outcome)]
-    fitted = _fitted(found, outcome)
+        return [_silent(_with_margin(suggestion, outcome), outcome)]
+    fitted = _fitted(suggestion, outcome)
     if fitted is not None:
         return [fitted]
     # What only a resemblance of values speaks for is nobody's question.
-    refused = [] if found.is_guess else [found.refused(_why(outcome))]
+    refused = [] if suggestion.is_guess else [suggestion.refused(_why(outcome))]
     if candidate.weaker is None:
         return refused
     weaker = decide(candidate.weaker, outcomes, f"{key}w")

@@ -86,10 +86,10 @@ class ColumnEvidence:
 def column_suggestions(evidence: ColumnEvidence) -> list[Suggestion]:
     """The candidates for every column, in the order of columns and rules."""
     return [
-        found
+        suggestion
         for column in evidence.profile.columns
         for rule in _RULES
-        for found in rule(column, evidence)
+        for suggestion in rule(column, evidence)
     ]
 
 
@@ -181,7 +181,7 @@ def _unique(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
         envelope=Envelope(f"uniqueness({name})", lower=lower),
         score=score,
     )
-    found = Suggestion(
+    suggestion = Suggestion(
         "UniqueIfApproximatelyUnique",
         "unique",
         column.name,
@@ -199,7 +199,7 @@ def _unique(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
         f"the values look unique, but the name does not (probability {score:.2f});"
         " likely they are not meant to be"
     )
-    yield found if is_own or score > 0.5 else found.refused(why)
+    yield suggestion if is_own or score > 0.5 else suggestion.refused(why)
 
 
 def _non_negative(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:
@@ -297,12 +297,12 @@ def _frequent(column: ColumnProfile, evidence: ColumnEvidence) -> Suggestion | N
 def _listed(column: ColumnProfile, values: Sequence[str]) -> tuple[str, ...] | None:
     """Values as SQL, sorted; None when they cannot stand in a comment or are too long a list."""
     if column.kind is Kind.INTEGER:
-        found = [str(n) for n in sorted(int(v) for v in values)]
+        literals = [str(n) for n in sorted(int(v) for v in values)]
     else:
         if not all(stands_in_comment(v) for v in values):
             return None
-        found = [to_sql(literal(v)) for v in sorted(values)]
-    return tuple(found) if sum(len(f) + 2 for f in found) <= _MAX_LIST else None
+        literals = [to_sql(literal(v)) for v in sorted(values)]
+    return tuple(literals) if sum(len(f) + 2 for f in literals) <= _MAX_LIST else None
 
 
 def stands_in_comment(text: str) -> bool:
@@ -315,25 +315,25 @@ def stands_in_comment(text: str) -> bool:
 
 def _bounds(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:
     """Deequ's HasMin, HasMax, HasMean, HasStandardDeviation, as intervals that warn."""
-    found = column.summary
-    if found is None or column.kind is Kind.TEXT or column.count < MIN_ROWS:
+    summary = column.summary
+    if summary is None or column.kind is Kind.TEXT or column.count < MIN_ROWS:
         return
-    if not _finite(found) or found.minimum == found.maximum or _is_key(column, evidence):
+    if not _finite(summary) or summary.minimum == summary.maximum or _is_key(column, evidence):
         return
     coded = column.distribution is not None and len(column.distribution.values) <= _MAX_CODES
     if coded:
         return
-    spread = found.stddev or 0.0
-    if found.minimum < 0:
-        low = round_down(found.minimum)
-        yield _bounded(column, "min", "lower", low, None, f"the smallest is {found.minimum:g}")
-    high = round_up(found.maximum)
-    yield _bounded(column, "max", "upper", None, high, f"the largest is {found.maximum:g}")
+    spread = summary.stddev or 0.0
+    if summary.minimum < 0:
+        low = round_down(summary.minimum)
+        yield _bounded(column, "min", "lower", low, None, f"the smallest is {summary.minimum:g}")
+    high = round_up(summary.maximum)
+    yield _bounded(column, "max", "upper", None, high, f"the largest is {summary.maximum:g}")
     if not spread:
         return
-    high = round_up(min(found.mean + spread, found.maximum))
-    least = _mean_from(found, spread)
-    why = f"the mean is {found.mean:.4g}, the standard deviation {spread:.4g}"
+    high = round_up(min(summary.mean + spread, summary.maximum))
+    least = _mean_from(summary, spread)
+    why = f"the mean is {summary.mean:.4g}, the standard deviation {spread:.4g}"
     yield _bounded(column, "mean", "mean", least, high, why)
     low, high = round_down(0.9 * spread), round_up(1.1 * spread)
     yield _bounded(column, "stddev", "stddev", low, high, f"the standard deviation is {spread:.4g}")

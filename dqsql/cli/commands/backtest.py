@@ -164,12 +164,12 @@ def _label(monitor: Monitor) -> str:
 
 def _cells(tested: ModelBacktest, one: Replayed) -> tuple[str, ...]:
     month = tested.alarms_per_month(one)
-    found, rejected = tested.rejected_by(one)
+    hits, rejected = tested.rejected_by(one)
     return (
         f"{len(one.alarms)} of {one.accepted}",
         "-" if month is None else f"{month:.2f}",
-        f"{len(one.found) - found} of {one.flagged - rejected}",
-        f"{found} of {rejected}",
+        f"{len(one.found) - hits} of {one.flagged - rejected}",
+        f"{hits} of {rejected}",
         _share(one.recall),
         "-" if one.clauses is None else f"{one.clauses:.1f}",
     )
@@ -181,10 +181,10 @@ def _print_types(session: Session, tested: ModelBacktest) -> None:
 
     sums: dict[float | None, dict[str, tuple[int, int]]] = {}
     for one in tested.replayed:
-        found = sums.setdefault(one.fpr, {})
+        counts = sums.setdefault(one.fpr, {})
         for kind, (caught, total) in one.kinds.items():
-            before = found.get(kind, (0, 0))
-            found[kind] = (before[0] + caught, before[1] + total)
+            before = counts.get(kind, (0, 0))
+            counts[kind] = (before[0] + caught, before[1] + total)
     for rate, kinds in sums.items():
         names = {k: issue_word(f"{k}_") for k in sorted(kinds)}
         shares = ", ".join(f"{names[k]} {_share(c / n)}" for k, (c, n) in sorted(kinds.items()))

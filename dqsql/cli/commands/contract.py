@@ -66,13 +66,13 @@ def read(session: Session, *, file: Path, name: str | None, write: bool, **where
     models = import_contract(file, name=name, write=write, **where)
     if not models:
         session.warn(f"{file} describes no objects: there is nothing to check")
-    for found in models:
-        verb = "Wrote" if found.written else "Left as it is:" if write else "--"
-        session.say(printable(f"{verb} {found.path}"))
+    for model in models:
+        verb = "Wrote" if model.written else "Left as it is:" if write else "--"
+        session.say(printable(f"{verb} {model.path}"))
         if not write:
-            session.out.line(found.text.rstrip("\n"))
-        for rule in found.contract.left:
-            session.warn(printable(f"{found.contract.name}: not checked: {rule}"))
+            session.out.line(model.text.rstrip("\n"))
+        for rule in model.contract.left:
+            session.warn(printable(f"{model.contract.name}: not checked: {rule}"))
     return 0
 
 
@@ -86,15 +86,17 @@ def diff(session: Session, *, before: Path, now: Path, name: str | None) -> int:
     """Show what a new version of a contract changes; exit with 1 if it breaks readers."""
     from dqsql.runner.contracts import compare_contracts
 
-    found = compare_contracts(before, now, name)
-    broken = sum(c.breaking for changes in found.values() for c in changes)
-    records = [{"object": n, **asdict(c)} for n, changes in found.items() for c in changes]
+    changes_by_object = compare_contracts(before, now, name)
+    broken = sum(c.breaking for changes in changes_by_object.values() for c in changes)
+    records = [
+        {"object": n, **asdict(c)} for n, changes in changes_by_object.items() for c in changes
+    ]
     session.print_outcome(int(broken > 0), changes=records)
-    for each, changes in found.items():
+    for each, changes in changes_by_object.items():
         for change in changes:
             word = "BREAKING" if change.breaking else "compatible"
             session.say(printable(f"{word} {each}: {change.kind} {change.text}"))
-    total = sum(map(len, found.values()))
+    total = sum(map(len, changes_by_object.values()))
     of_them = "it is" if total == broken == 1 else f"{broken} of them"
     session.say(f"{plural(total, 'change')}, {of_them} breaking." if total else "No change.")
     return int(broken > 0)

@@ -26,18 +26,18 @@ def command(session: Session, *, repair: bool, **where: Any) -> int:
     """
     from dqsql.runner.upkeep import doctor
 
-    found = doctor(repair=repair, **where)
-    session.print_outcome(found.exit_code, **asdict(found))
-    for ailment in found.ailments:
+    report = doctor(repair=repair, **where)
+    session.print_outcome(report.exit_code, **asdict(report))
+    for ailment in report.ailments:
         word = "mended" if ailment.mended else "note" if ailment.harmless else "wrong"
         session.say(f"{word}: {ailment.table}: {printable(ailment.what)}")
         session.say(f"    {printable(ailment.remedy)}")
-    wrong = sum(not a.harmless and not a.mended for a in found.ailments)
-    tables = plural(found.tables, "table")
+    wrong = sum(not a.harmless and not a.mended for a in report.ailments)
+    tables = plural(report.tables, "table")
     if not wrong:
-        session.say(f"{tables} in {printable(found.location)}: nothing is wrong")
+        session.say(f"{tables} in {printable(report.location)}: nothing is wrong")
     else:
-        session.say(f"{tables} in {printable(found.location)}: {plural(wrong, 'thing')} wrong")
+        session.say(f"{tables} in {printable(report.location)}: {plural(wrong, 'thing')} wrong")
         if not repair:
             session.say("`dqsql doctor --repair` repairs what can be repaired")
-    return found.exit_code
+    return report.exit_code

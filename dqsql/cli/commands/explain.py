@@ -54,9 +54,9 @@ def command(session: Session, **given: Any) -> int:
     from dqsql.runner.explain import explain
 
     with session.progress() as progress:
-        found = explain(step=progress.step, **given)
-    session.print_outcome(**_record(found))
-    _print(session, found)
+        explanation = explain(step=progress.step, **given)
+    session.print_outcome(**_record(explanation))
+    _print(session, explanation)
     return 0
 
 

@@ -48,11 +48,11 @@ def list_open(session: Session, **given: Any) -> int:
     from dqsql.runner.finding import open_findings
 
     with session.progress() as progress:
-        found = open_findings(step=progress.step, **given)
-    session.print_outcome(findings=list(found))
-    for row in found:
+        findings = open_findings(step=progress.step, **given)
+    session.print_outcome(findings=list(findings))
+    for row in findings:
         _print(session, row)
-    session.say(f"{plural(len(found), 'open finding')}." if found else "No finding is open.")
+    session.say(f"{plural(len(findings), 'open finding')}." if findings else "No finding is open.")
     return 0
 
 
@@ -146,9 +146,9 @@ def _changed(
     **given: Any,
 ) -> int:
     with session.progress() as progress:
-        found = change(checks, step=progress.step, **given)
-    session.print_outcome(findings=[asdict(f) for f in found])
-    for each in found:
+        incidents = change(checks, step=progress.step, **given)
+    session.print_outcome(findings=[asdict(f) for f in incidents])
+    for each in incidents:
         assigned = f", assigned to {each.assigned_to}" if each.assigned_to else ""
         until = f" until {each.muted_until:%Y-%m-%d}" if each.muted_until else ""
         session.say(printable(f"{each.finding_id}: {each.state}{until}{assigned}"))

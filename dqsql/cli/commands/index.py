@@ -102,8 +102,8 @@ def show(session: Session, *, limit: int, **where: Any) -> int:
     session.say(_summary(content.location, content.report))
     session.say()
     session.say("columns  impurity  pattern")
-    for found in content.head:
-        session.say(f"{found.coverage:7,}  {found.fpr:8.1%}  {printable(found.pattern)}")
+    for domain in content.head:
+        session.say(f"{domain.coverage:7,}  {domain.fpr:8.1%}  {printable(domain.pattern)}")
     return 0
 
 
@@ -132,28 +132,28 @@ def tag(
 
     with session.progress() as progress:
         progress.step("Starting Spark")
-        found = index.tag(
+        result = index.tag(
             Where(**where),
             relation,
             column,
             max_false_negatives=max_false_negatives,
             step=progress.step,
         )
-    if isinstance(found, NoPattern):
-        return _untagged(session, f"{relation}.{column}", found)
+    if isinstance(result, NoPattern):
+        return _untagged(session, f"{relation}.{column}", result)
     if session.json:
-        session.print_outcome(**asdict(found))
+        session.print_outcome(**asdict(result))
         return 0
-    pattern = found.pattern
+    pattern = result.pattern
     session.say(
         f"{printable(pattern.pattern)}: in {plural(pattern.coverage, 'column')} of the index, "
         f"misses {pattern.false_negative_rate:.1%} of their values"
     )
-    for shared in found.columns:
+    for shared in result.columns:
         session.say(f"{shared.share:7.1%}  {printable(shared.table)}  {printable(shared.column)}")
-    if not found.columns:
+    if not result.columns:
         session.say("No other column of the lake shares the domain.")
-    _print_notes(session, found.notes)
+    _print_notes(session, result.notes)
     return 0
 
 

@@ -76,18 +76,18 @@ def command(
     else:
         compiled = compile_project(**where)
     wanted = resource_types or _DEFAULT_TYPES
-    found = 0
+    count = 0
     for record in _records(compiled):
         if record["resource_type"] in wanted or "all" in wanted:
             _print(session, record, shown)
-            found += 1
+            count += 1
     for warning in compiled.project.warnings:
         session.warn(warning)
     errors = all_errors(compiled)
     if errors:
         session.print_error(error_of(errors))
         return EXIT_ERROR
-    if not found and not session.quiet:
+    if not count and not session.quiet:
         session.err.line("Nothing is selected.")
     return 0
 

@@ -40,14 +40,14 @@ def command(
 
     place = Where(**where)
     with session.progress() as progress:
-        found = profile(place, relations, select=select, step=progress.step)
-    records = [profile_record(p) for p in found]
+        profiles = profile(place, relations, select=select, step=progress.step)
+    records = [profile_record(p) for p in profiles]
     path = save_profiles(place.project(), records) if save else None
     if session.json:
         saved = {} if path is None else {"path": str(path)}
         session.print_outcome(profiles=records, **saved)
         return 0
-    for each, record in zip(found, records, strict=True):
+    for each, record in zip(profiles, records, strict=True):
         _show(session, profile_table(record))
         if (note := separator_note([c.name for c in each.columns])) is not None:
             session.say(printable(f"note: {note}"))

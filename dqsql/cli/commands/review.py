@@ -82,15 +82,15 @@ def list_waiting(session: Session, **where: Any) -> int:
     from dqsql.runner.review import waiting
 
     with session.progress() as progress:
-        found = waiting(step=progress.step, **where)
-    session.print_outcome(waiting=[asdict(b) for b in found])
-    for batch in found:
+        batches = waiting(step=progress.step, **where)
+    session.print_outcome(waiting=[asdict(b) for b in batches])
+    for batch in batches:
         name = session.out.style(printable(f"{batch.model} {batch.batch}"), "bold")
         session.say(f"{name} ({plural(batch.rows, 'row')})")
         for line in lines_of(batch.findings):
             session.say(printable(f"  {line}"))
-    waits = "waits" if len(found) == 1 else "wait"
-    session.say(f"{plural(len(found), 'batch')} {waits} for a review." if found else _NONE)
+    waits = "waits" if len(batches) == 1 else "wait"
+    session.say(f"{plural(len(batches), 'batch')} {waits} for a review." if batches else _NONE)
     return 0
 
 

@@ -63,9 +63,9 @@ def status(session: Session, **where: Any) -> int:
     """Show whether a warm session is running; exits with 1 if there is none."""
     from dqsql.runner import warm
 
-    found = warm.status(**where)
-    session.say(str(found) if found else "No warm session is running.")
-    return 0 if found else 1
+    warm_session = warm.status(**where)
+    session.say(str(warm_session) if warm_session else "No warm session is running.")
+    return 0 if warm_session else 1
 
 
 @command.command("stop", cls=Command)

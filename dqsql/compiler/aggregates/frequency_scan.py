@@ -297,12 +297,12 @@ class FrequencyScan:
 
     def _aggregates(self, counts: exp.Select, segment: Sequence[str]) -> exp.Select:
         numbers = {table_text(t): i for i, t in enumerate(self._tables)}
-        found = list(self._labels(segment))
+        projections = list(self._labels(segment))
         for state in self.states:
             number = numbers[table_text(state.frequency)] if state.frequency else 0
             mine = exp.EQ(this=column(TABLE), expression=literal(number))
-            found.append(over_table(state, mine))
-        query = exp.select(*found)
+            projections.append(over_table(state, mine))
+        query = exp.select(*projections)
         keys = (*self._batch_key, *segment)
         counts = self._with_texts(counts, keys) if self.whole_numbers else counts.copy()
         query = query.from_(counts.subquery("counts"))

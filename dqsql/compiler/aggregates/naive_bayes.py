@@ -404,8 +404,8 @@ class _Asked:
 
 def _with_scores(finishes: base.Finishes, relation: exp.Expr) -> tuple[base.Finishes, exp.Expr]:
     """The relation of state rows with a column for each measure of a state that finishes read."""
-    found = (_Asked.of(c) for finish in finishes for c in finish.find_all(exp.Anonymous))
-    asked = list(dict.fromkeys(a for a in found if a is not None))
+    candidates = (_Asked.of(c) for finish in finishes for c in finish.find_all(exp.Anonymous))
+    asked = list(dict.fromkeys(a for a in candidates if a is not None))
     if not asked:
         return finishes, relation
     used = {a.state: a.buckets for a in asked}

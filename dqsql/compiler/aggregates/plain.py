@@ -72,14 +72,14 @@ _DECIMAL = re.compile(r"decimal\((\d+),")
 
 def _needless(scan: exp.Expr, types: Mapping[str, str]) -> Iterator[exp.Cast]:
     """The columns that are counted as doubles, and the decimal ones that are summed as such."""
-    for found in nodes(scan, exp.Cast):
-        if not isinstance(found.this, exp.Column) or not isinstance(found.parent, exp.Anonymous):
+    for node in nodes(scan, exp.Cast):
+        if not isinstance(node.this, exp.Column) or not isinstance(node.parent, exp.Anonymous):
             continue
-        kind, name = types.get(found.this.name.lower(), ""), str(found.parent.this).lower()
+        kind, name = types.get(node.this.name.lower(), ""), str(node.parent.this).lower()
         digits = _DECIMAL.match(kind)
         exact = name == "sum" and digits is not None and int(digits.group(1)) <= _MOST_DIGITS
         if exact or (name == "count" and is_number(kind)):
-            yield found
+            yield node
 
 
 def _try_sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
@@ -102,7 +102,7 @@ def _sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
     if lowering is None:
         return None
     written = to_sql(aggregate.args[0]).replace("`", "")
-    said = (
+    message = (
         f"the sum of {written} {TOO_LARGE_SUM}:"
         f" cast it to a larger one, as in sum(cast({written} as double))"
     )
@@ -111,7 +111,7 @@ def _sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
         lambda s: formula(
             "case when {0} is null and {1} > 0 then raise_error({2}) else {0} end",
             *s,
-            exp.Literal.string(said),
+            exp.Literal.string(message),
         ),
     )
 

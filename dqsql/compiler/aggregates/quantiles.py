@@ -143,9 +143,9 @@ class NumberScan(FrequencyScan):
                 taken.append(_taken(state, name, start))
                 start += len(_ranks(state))
         together = replace(self, states=tuple(whole))
-        found = super(NumberScan, together)._aggregates(counts, segment)
+        inner_query = super(NumberScan, together)._aggregates(counts, segment)
         query = exp.select(column(BATCH), column(SEGMENT), *taken)
-        return query.from_(found.subquery("quantiles"))
+        return query.from_(inner_query.subquery("quantiles"))
 
 
 def _rounded(value: exp.Expr) -> exp.Expr:

@@ -44,8 +44,8 @@ def find(name: str) -> base.Aggregate | None:
 
 def find_own(node: exp.Expr) -> base.Aggregate | None:
     """The aggregate of dqsql's own that a node calls; None for any other node."""
-    found = find(str(node.this).lower()) if isinstance(node, exp.Anonymous) else None
-    return found if found is not None and found.own else None
+    aggregate = find(str(node.this).lower()) if isinstance(node, exp.Anonymous) else None
+    return aggregate if aggregate is not None and aggregate.own else None
 
 
 def lower(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:

@@ -57,11 +57,11 @@ def with_hashed_maps(state: StateColumn, maps: Collection[str]) -> StateColumn:
 
 def _hashed(scan: exp.Expr, maps: Collection[str]) -> Iterator[exp.Expr]:
     """The columns of some names that are hashed."""
-    for found in nodes(scan, exp.Column):
-        parent = found.parent
+    for node in nodes(scan, exp.Column):
+        parent = node.parent
         hashed = isinstance(parent, exp.Func) and parent.name.lower() == "xxhash64"
-        if hashed and found.name.lower() in maps:
-            yield found
+        if hashed and node.name.lower() in maps:
+            yield node
 
 
 def _hll_registers(relative_sd: float) -> int:

@@ -21,9 +21,9 @@ from dqsql.model.project import Target
 def table_formats() -> Iterator[TableFormat]:
     """The formats whose files lie here."""
     for module in iter_modules(__path__, f"{__name__}."):
-        found = getattr(import_module(module.name), "FORMAT", None)
-        if found is not None:
-            yield found
+        table_format = getattr(import_module(module.name), "FORMAT", None)
+        if table_format is not None:
+            yield table_format
 
 
 _FORMATS = {found.name: found for found in table_formats()}
@@ -31,13 +31,13 @@ _FORMATS = {found.name: found for found in table_formats()}
 
 def format_of(target: Target) -> TableFormat:
     """The format of a target's tables in a catalog. Raises ConfigError: there is no such format."""
-    found = _FORMATS.get(target.table_format)
-    if found is None:
+    table_format = _FORMATS.get(target.table_format)
+    if table_format is None:
         raise ConfigError(
             f"unknown table format {target.table_format!r}",
             hint=nearest(target.table_format, _FORMATS) or f"one of {', '.join(_FORMATS)}",
         )
-    return found
+    return table_format
 
 
 def format_conf(target: Target, spark_version: str | None = None) -> dict[str, str]:

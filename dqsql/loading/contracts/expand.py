@@ -70,8 +70,8 @@ def read_contract(setting: Any, root: Path, name: str, span: Span) -> Contract:
         raise ConfigError(f"'extra' must be allow or refuse, not {extra!r}", span=span)
     if "file" in setting:
         path = f"{setting['file']}#{setting.get('object') or ''}"
-        found = contract_file(root, path, span)
-        return replace(found, closed=found.closed or extra == "refuse")
+        contract = contract_file(root, path, span)
+        return replace(contract, closed=contract.closed or extra == "refuse")
     return _inline(setting, name, span, closed=extra == "refuse")
 
 
@@ -121,10 +121,10 @@ def _texts(given: Any, span: Span) -> tuple[ContractCheck, ...]:
     if not all(isinstance(t, str) for t in texts):
         raise ConfigError("'checks' of a contract must be a list of annotations", span=span)
     try:
-        found = [split_annotation(t) for t in texts]
+        annotations = [split_annotation(t) for t in texts]
     except AnnotationProblem as problem:
         raise ConfigError(problem.message, span=span, hint=problem.hint) from problem
-    return tuple(ContractCheck(text, settings=settings) for text, settings in found)
+    return tuple(ContractCheck(text, settings=settings) for text, settings in annotations)
 
 
 def _refuse_unknown(

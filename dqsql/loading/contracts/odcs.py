@@ -67,8 +67,8 @@ def _chosen(document: Document, objects: Sequence[Any], name: str | None) -> int
             "schema",
             hint=f"name one: contract = '{document.path}#{names[0]}'",
         )
-    for index, found in enumerate(known):
-        if name.lower() in (str(found.get(k) or "").lower() for k in ("name", "physicalName")):
+    for index, candidate in enumerate(known):
+        if name.lower() in (str(candidate.get(k) or "").lower() for k in ("name", "physicalName")):
             return index
     raise document.problem(
         f"the contract has no object {name!r}",
@@ -141,8 +141,8 @@ class _Object:
             if not isinstance(rule, dict):
                 continue
             try:
-                found = rule_of(rule, column)
-                yield replace(found, span=self.document.span(*keys, "quality", index))
+                check = rule_of(rule, column)
+                yield replace(check, span=self.document.span(*keys, "quality", index))
             except Unfit as reason:
                 title = rule.get("name") or rule.get("description") or rule.get("metric") or "rule"
                 where = f"{column}: " if column else ""
@@ -155,9 +155,9 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _type(data: Mapping[str, Any]) -> str:
     """Spark's type where the physical one is one, else the logical type."""
-    found = spark_type(str(data.get("physicalType") or ""))
-    if found is not None:
-        return found
+    physical_type = spark_type(str(data.get("physicalType") or ""))
+    if physical_type is not None:
+        return physical_type
     logical = str(data.get("logicalType") or "")
     return f"<{logical}>" if logical in LOGICAL else ""
 
@@ -244,7 +244,7 @@ def value_checks(options: Mapping[str, Any], data: Mapping[str, Any]) -> list[Co
     `data` is the property. `{c}` in an expression stands for the column. Raises Unfit.
     """
     logical, enum = str(data.get("logicalType") or ""), data.get("enum")
-    found = []
+    checks = []
     for name, text in _BOUNDS.items():
         given = options.get(name)
         if given is True and name in _STRICT:
@@ -254,20 +254,20 @@ def value_checks(options: Mapping[str, Any], data: Mapping[str, Any]) -> list[Co
             continue
         if given is not None and not isinstance(given, bool):
             condition = text.format(c="{c}", v=_bound(given, logical))
-            found.append(ContractCheck(f"satisfies({{c}} is null or {condition})"))
+            checks.append(ContractCheck(f"satisfies({{c}} is null or {condition})"))
     if options.get("uniqueItems") is True:
         unique = "size(array_distinct({c})) = size({c})"
-        found.append(ContractCheck(f"satisfies({{c}} is null or {unique})"))
+        checks.append(ContractCheck(f"satisfies({{c}} is null or {unique})"))
     if (step := options.get("multipleOf")) is not None:
         if not isinstance(step, int) or step <= 0:
             raise Unfit(f"multipleOf {step}: only whole numbers are checked")
-        found.append(ContractCheck(f"satisfies({{c}} is null or {{c}} % {step} = 0)"))
+        checks.append(ContractCheck(f"satisfies({{c}} is null or {{c}} % {step} = 0)"))
     if "pattern" in options:
-        found.append(ContractCheck(f"matches({_literal(str(options['pattern']))})"))
+        checks.append(ContractCheck(f"matches({_literal(str(options['pattern']))})"))
     if isinstance(enum, list) and enum:
         values = [e.get("value") if isinstance(e, dict) else e for e in enum]
-        found.append(ContractCheck(f"accepted_values({_listed(values)})"))
-    return found
+        checks.append(ContractCheck(f"accepted_values({_listed(values)})"))
+    return checks
 
 
 def rule_of(rule: Mapping[str, Any], column: str | None) -> ContractCheck:
@@ -345,14 +345,16 @@ def _all(conditions: Sequence[str], subject: str) -> str:
 
 def _conditions(rule: Mapping[str, Any]) -> list[str]:
     """What a rule demands of its metric: all of it. Raises Unfit: nothing."""
-    found = [text.format(_number(rule[name])) for name, text in _OPERATORS.items() if name in rule]
+    conditions = [
+        text.format(_number(rule[name])) for name, text in _OPERATORS.items() if name in rule
+    ]
     for name, word in (("mustBeBetween", "between"), ("mustNotBeBetween", "not between")):
         ends = rule.get(name)
         if isinstance(ends, list) and len(ends) == 2:
-            found.append(f"{word} {_number(ends[0])} and {_number(ends[1])}")
-    if not found:
+            conditions.append(f"{word} {_number(ends[0])} and {_number(ends[1])}")
+    if not conditions:
         raise Unfit("it has no condition (mustBe, mustBeLessThan ..)")
-    return found
+    return conditions
 
 
 def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Settings]:
@@ -371,10 +373,10 @@ def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Settings
     is_simple = isinstance(tree, exp.Select) and not extra and len(tree.expressions) == 1
     if not is_simple or [t.name for t in tables] != ["dqsql_object"]:
         raise Unfit("its SQL is more than one aggregate over the object")
-    for found in tree.find_all(exp.Column):
+    for node in tree.find_all(exp.Column):
         # The one relation may have an alias: `select count(*) from {object} o where o.x > 1`.
-        if found.table in ("dqsql_object", tables[0].alias) and len(found.parts) == 2:
-            found.set("table", None)
+        if node.table in ("dqsql_object", tables[0].alias) and len(node.parts) == 2:
+            node.set("table", None)
     projection = tree.expressions[0].unalias()
     if not projection.find(exp.AggFunc):
         raise Unfit("its SQL is not an aggregate")

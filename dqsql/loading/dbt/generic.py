@@ -61,13 +61,13 @@ def _one_where(condition: str) -> Builder:
 
 def _failing_values(a: Arguments, failing: str) -> Failing:
     """The values that are `in` a list, or `not in` it."""
-    found = f"({a.column}) {failing} ({quoted(a.listed('values'), a.get('quote', True))})"
+    condition = f"({a.column}) {failing} ({quoted(a.listed('values'), a.get('quote', True))})"
     # dbt returns values. To count them is dearer than to count rows, and seldom needed.
-    value = f"case when {found} then {a.column} end"
+    value = f"case when {condition} then {a.column} end"
     return Failing(
         f"coalesce(frequency(count(*), {value}), 0)",
         by_row=True,
-        quick=f"count_if({found})",
+        quick=f"count_if({condition})",
         values=value,
     )
 

@@ -81,8 +81,8 @@ class Node:
     data: _Json
 
     def _mapping(self, key: str) -> _Json:
-        found = self.data.get(key)
-        return found if isinstance(found, dict) else {}
+        value = self.data.get(key)
+        return value if isinstance(value, dict) else {}
 
     @property
     def unique_id(self) -> str:
@@ -110,8 +110,8 @@ class Node:
     @property
     def relation(self) -> str | None:
         """The relation as SQL text, or None where dbt builds none."""
-        found = self.data.get("relation_name")
-        return str(found) if found else None
+        relation_name = self.data.get("relation_name")
+        return str(relation_name) if relation_name else None
 
     @property
     def path(self) -> str:
@@ -201,29 +201,29 @@ class Manifest:
     @cached_property
     def unit_tests(self) -> dict[str, str]:
         """The names of all enabled unit tests by unique id."""
-        found = _mapping(self.data, "unit_tests")
+        tests = _mapping(self.data, "unit_tests")
         return {
             uid: str(test.get("name"))
-            for uid, test in found.items()
+            for uid, test in tests.items()
             if (test.get("config") or {}).get("enabled", True)
         }
 
     @cached_property
     def sources(self) -> dict[str, Node]:
         """Sources by unique id."""
-        found = {uid: Node(data) for uid, data in _mapping(self.data, "sources").items()}
-        return {uid: n for uid, n in found.items() if n.config.get("enabled", True)}
+        nodes = {uid: Node(data) for uid, data in _mapping(self.data, "sources").items()}
+        return {uid: n for uid, n in nodes.items() if n.config.get("enabled", True)}
 
     @cached_property
     def exposures(self) -> dict[str, Node]:
         """Enabled exposures by unique id."""
-        found = {uid: Node(data) for uid, data in _mapping(self.data, "exposures").items()}
-        return {uid: n for uid, n in found.items() if n.config.get("enabled", True)}
+        nodes = {uid: Node(data) for uid, data in _mapping(self.data, "exposures").items()}
+        return {uid: n for uid, n in nodes.items() if n.config.get("enabled", True)}
 
     @cached_property
     def _nodes(self) -> dict[str, Node]:
-        found = {uid: Node(data) for uid, data in _mapping(self.data, "nodes").items()}
-        return {uid: n for uid, n in found.items() if n.config.get("enabled", True)}
+        nodes = {uid: Node(data) for uid, data in _mapping(self.data, "nodes").items()}
+        return {uid: n for uid, n in nodes.items() if n.config.get("enabled", True)}
 
     def has_macro(self, package: str, name: str) -> bool:
         """Whether a package defines a macro."""
@@ -267,8 +267,8 @@ class Manifest:
 
 
 def _mapping(data: _Json, key: str) -> _Json:
-    found = data.get(key)
-    return found if isinstance(found, dict) else {}
+    value = data.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def read_manifest(file: Path, shown: str, project: str) -> Manifest:

@@ -109,10 +109,10 @@ class DbtModels:
         """The model with the checks of its contract: of its settings, else the one of dbt."""
         wanted = model.config.extra.get(CONTRACT) is True
         declared = contract_of(node, self.places.of_node(node), always=wanted)
-        found, wrong = with_contract(model, self.root, declared)
+        contract_model, wrong = with_contract(model, self.root, declared)
         if wrong is not None:
             self.errors.append(wrong)
-        return found
+        return contract_model
 
     def path_of(self, node: Node) -> str:
         """The node's file, relative to the root project."""
@@ -190,10 +190,10 @@ class DbtModels:
 
     def _from_meta(self, node: Node) -> tuple[Annotation, ...]:
         """Annotations under `config.meta.dqsql` of the node and of its columns."""
-        found: list[Annotation] = []
+        annotations: list[Annotation] = []
         own = node.meta.get(KEY)
         checks = own.get("checks") if isinstance(own, dict) else own
-        found += self._parsed(checks, self.places.of_meta(node, None), None)
+        annotations += self._parsed(checks, self.places.of_meta(node, None), None)
         for column in node.columns:
             given = node.column_meta(column).get(KEY)
             if given is None:
@@ -206,8 +206,8 @@ class DbtModels:
                     message = f"unknown key {unknown[0]!r} in meta.dqsql of the column {column}"
                     self.errors.append(ConfigError(message, span=span, hint=hint))
                 given = given.get("checks")
-            found += self._parsed(given, span, column)
-        return tuple(found)
+            annotations += self._parsed(given, span, column)
+        return tuple(annotations)
 
     def _parsed(self, given: object, span: Span, column: str | None) -> Iterator[Annotation]:
         texts = [given] if isinstance(given, str) else given or []
@@ -217,12 +217,12 @@ class DbtModels:
             self.errors.append(ConfigError(message, span=span, hint=hint))
             return
         for text in texts:
-            for found in parse_comment(with_mark(text), self.known_names):
+            for parsed in parse_comment(with_mark(text), self.known_names):
                 place = self.places.of_text(span, text)
-                if isinstance(found, AnnotationProblem):
-                    self.errors.append(found.error(place))
+                if isinstance(parsed, AnnotationProblem):
+                    self.errors.append(parsed.error(place))
                 else:
-                    yield Annotation(found.expression, found.settings, place, column)
+                    yield Annotation(parsed.expression, parsed.settings, place, column)
 
     def _refuse_ephemeral(self, node: Node, annotations: Collection[Annotation]) -> None:
         for annotation in annotations:

@@ -57,11 +57,11 @@ def generic_query(
 def failing_rows(query: str) -> Failing:
     """The failing rows of a query that filters the rows of `MODEL`. Raises Unadoptable."""
     text = blank(query, scan(query, jinja=False).comments).strip().removesuffix(";")
-    found = _read(text.strip(), {})
-    if found.keys:
-        where = " and ".join(f"({c})" for c in found.conditions) or None
-        return tuples(Arguments({"keys": list(found.keys)}), "keys", False, where)
-    return rows(" and ".join(f"({c})" for c in found.conditions) or "true")
+    selected_rows = _read(text.strip(), {})
+    if selected_rows.keys:
+        where = " and ".join(f"({c})" for c in selected_rows.conditions) or None
+        return tuples(Arguments({"keys": list(selected_rows.keys)}), "keys", False, where)
+    return rows(" and ".join(f"({c})" for c in selected_rows.conditions) or "true")
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ def _read(text: str, known: Mapping[str, _SelectedRows]) -> _SelectedRows:
     source, alias, condition = _source(rest, known)
     if source.keys and condition is not None:
         raise Unadoptable(_NO_FILTER)
-    found = () if condition is None else (_resolved(condition, source, alias),)
-    conditions = (*source.conditions, *found)
+    own_conditions = () if condition is None else (_resolved(condition, source, alias),)
+    conditions = (*source.conditions, *own_conditions)
     if grouping is not None:
         keys = _keys(grouping, branch.items, text)
         resolved = tuple(_resolved(key, source, alias) for key in keys)
@@ -159,7 +159,7 @@ def _grouping(text: str) -> tuple[str, str | None]:
 
 def _keys(listed: str, items: tuple[Item, ...], text: str) -> list[str]:
     """The expressions of a GROUP BY, where a number is the position of a projection."""
-    found: list[str] = []
+    keys: list[str] = []
     tokens = tuple(tokenize(listed))
     commas = [t for t in _outside(tokens) if t.token_type is TokenType.COMMA]
     starts = [0, *(t.end + 1 for t in commas)]
@@ -172,12 +172,12 @@ def _keys(listed: str, items: tuple[Item, ...], text: str) -> list[str]:
         elif any(i.name and i.name.lower() == key.lower() != _text_of(i, text) for i in items):
             raise Unadoptable(f"it is not clear which column {key!r} of its query is")
         _refuse_other_rows(tuple(tokenize(key)))
-        found.append(key)
+        keys.append(key)
     for item in items:
         calls = zip(item.tokens, item.tokens[1:], strict=False)
         if any(t.text.lower() in _GENERATORS and n.token_type is _OPEN for t, n in calls):
             raise Unadoptable(_NO_FILTER)
-    return found
+    return keys
 
 
 def _outside(tokens: Sequence[Token]) -> Iterator[Token]:

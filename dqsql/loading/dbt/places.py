@@ -26,15 +26,15 @@ class Places:
 
     def of_node(self, node: Node) -> Span:
         """Where a node is described, else its own file."""
-        found = self._entry(node)
-        return found[0].span(*found[1]) if found else Span(self._file(node, node.path))
+        entry = self._entry(node)
+        return entry[0].span(*entry[1]) if entry else Span(self._file(node, node.path))
 
     def of_meta(self, node: Node, column: str | None) -> Span:
         """Where `meta: {dqsql: ..}` of a node or of one of its columns stands."""
-        found = self._entry(node)
-        if found is None:
+        entry = self._entry(node)
+        if entry is None:
             return Span(self._file(node, node.path))
-        document, keys, data = found
+        document, keys, data = entry
         if column is not None:
             at = _index_of(data.get("columns"), column)
             if at is None:
@@ -50,22 +50,22 @@ class Places:
         document = self._documents.get(near.file)
         if document is None:
             return replace(near, text=text)
-        found = [
+        marks = [
             mark
             for keys, mark in document.marks.items()
             if mark[0] >= near.line and _value(document.data, keys) == text
         ]
-        line, column = min(found, default=(near.line, near.column))
+        line, column = min(marks, default=(near.line, near.column))
         return Span(near.file, line, column, text)
 
     def of_test(self, test: Node, tested: Node | None) -> Span:
         """Where a generic test is written; the file's first line where that is not clear."""
         file = self._file(test, test.path)
-        found = self._entry(tested) if tested is not None else None
+        entry = self._entry(tested) if tested is not None else None
         metadata = test.data.get("test_metadata") or {}
-        if found is None or found[0].path != file:
+        if entry is None or entry[0].path != file:
             return Span(file)
-        document, keys, data = found
+        document, keys, data = entry
         column = test.data.get("column_name")
         if column is not None:
             at = _index_of(data.get("columns"), str(column))

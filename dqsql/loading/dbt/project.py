@@ -380,15 +380,15 @@ def _prose_warning(found: Sequence[str]) -> list[str]:
 def _readers(manifest: Manifest) -> tuple[Reader, ...]:
     """Who reads what dbt built: all nodes and exposures of a manifest, upstream first."""
     nodes = {**manifest.sources, **manifest.built}
-    found = {uid: _reader(node) for uid, node in nodes.items()}
-    found |= {uid: _exposure(node) for uid, node in manifest.exposures.items()}
-    graph = {uid: [p for p in r.parents if p in found] for uid, r in found.items()}
+    readers = {uid: _reader(node) for uid, node in nodes.items()}
+    readers |= {uid: _exposure(node) for uid, node in manifest.exposures.items()}
+    graph = {uid: [p for p in r.parents if p in readers] for uid, r in readers.items()}
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError:
         # Told where the models are loaded.
         return ()
-    return tuple(found[uid] for uid in order)
+    return tuple(readers[uid] for uid in order)
 
 
 def _reader(node: Node) -> Reader:

@@ -64,8 +64,8 @@ def _rebuilds(
 def rebuild_of(model: CheckModel) -> Rebuild | None:
     """What dbt's run_results.json says about a model, or None."""
     dbt = model.config.extra.get("dbt")
-    found = dbt.get("rebuilt") if isinstance(dbt, Mapping) else None
-    return found if isinstance(found, Rebuild) else None
+    rebuild = dbt.get("rebuilt") if isinstance(dbt, Mapping) else None
+    return rebuild if isinstance(rebuild, Rebuild) else None
 
 
 def was_built(rebuild: Rebuild, batch: str) -> bool:

@@ -96,9 +96,9 @@ def _not_contain_set(a: Arguments) -> Failing:
 def _match_set(a: Arguments) -> Failing:
     """Names of the list that are no columns, and columns that are not in the list."""
     listed = _listed(a)
-    found = _number([_in_schema(c) for c in dict.fromkeys(listed)])
+    present = _number([_in_schema(c) for c in dict.fromkeys(listed)])
     missing = _number([f"not {_in_schema(c)}" for c in listed])
-    return Failing(f"column_count() - ({found}) + {missing}")
+    return Failing(f"column_count() - ({present}) + {missing}")
 
 
 def _match_ordered_list(a: Arguments) -> Failing:

@@ -141,8 +141,8 @@ class Adopter:
 
     def _refuse_other_vars(self, test: Node, text: object) -> None:
         """Variables have other values in a test of a package than in the project's own."""
-        said = f"{test.data.get('raw_code')} {text} {test.config}"
-        if test.package != self.manifest.project and _VAR.search(said):
+        searched_text = f"{test.data.get('raw_code')} {text} {test.config}"
+        if test.package != self.manifest.project and _VAR.search(searched_text):
             raise Unadoptable(f"it reads variables of the package {test.package}")
 
     def _context(self) -> dict[str, object]:
@@ -160,14 +160,14 @@ class Adopter:
 
     def _attached(self, test: Node, metadata: Mapping[str, Any]) -> str:
         """The unique id of the relation that is tested."""
-        found = test.data.get("attached_node")
-        if found is None:
-            found = _sources_of(test, metadata)
-        if found is None and len(test.parents) == 1:
-            found = test.parents[0]
-        if found is None:
+        unique_id = test.data.get("attached_node")
+        if unique_id is None:
+            unique_id = _sources_of(test, metadata)
+        if unique_id is None and len(test.parents) == 1:
+            unique_id = test.parents[0]
+        if unique_id is None:
             raise Unadoptable("the relation that it tests is not known")
-        return self._with_relation(str(found))
+        return self._with_relation(str(unique_id))
 
     def _with_relation(self, unique_id: str) -> str:
         """The unique id, where dbt builds a relation. Raises Unadoptable: it does not."""
@@ -287,12 +287,12 @@ class Adopter:
 
 def _counting(test: Node, failing: Failing) -> dict[str, Any]:
     """What a report of the test's failures must know beside the number that is measured."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if failing.values is not None:
-        found[DBT_VALUES] = failing.values
+        options[DBT_VALUES] = failing.values
     if (limit := _limit(test)) is not None:
-        found[DBT_LIMIT] = limit
-    return found
+        options[DBT_LIMIT] = limit
+    return options
 
 
 def _limit(test: Node) -> int | None:
@@ -311,10 +311,10 @@ def _plain_name(column: object) -> str | None:
 def _sources_of(test: Node, metadata: Mapping[str, Any]) -> str | None:
     """The source that `model` names: older manifests do not say what a test is attached to."""
     kwargs = metadata.get("kwargs") or {}
-    found = re.search(r"source\(\s*'([^']+)'\s*,\s*'([^']+)'", str(kwargs.get("model")))
-    if found is None:
+    match = re.search(r"source\(\s*'([^']+)'\s*,\s*'([^']+)'", str(kwargs.get("model")))
+    if match is None:
         return None
-    ending = f".{found.group(1)}.{found.group(2)}"
+    ending = f".{match.group(1)}.{match.group(2)}"
     named = [p for p in test.parents if p.startswith("source.") and p.endswith(ending)]
     return named[0] if len(named) == 1 else None
 

@@ -101,22 +101,22 @@ class DbtBinder(Binder):
         where = f"the column {column} of the CTE {cte.name}"
         try:
             final = _query(self._layout, self._text)
-            found = sorted(self._carried(final, cte, column, set()))
+            columns = sorted(self._carried(final, cte, column, set()))
         except _Uncertain as problem:
             raise BindingProblem(
                 f"it is not clear where {where} ends up in the model: {problem}",
                 f"annotate the final SELECT, or {_YAML_HINT}",
             ) from problem
-        if not found:
+        if not columns:
             raise BindingProblem(
                 f"{where} is not a column of the model", "annotate the final SELECT"
             )
-        if len(found) > 1:
+        if len(columns) > 1:
             raise BindingProblem(
-                f"{where} is several columns of the model: {', '.join(found)}",
+                f"{where} is several columns of the model: {', '.join(columns)}",
                 "annotate the final SELECT",
             )
-        return found[0]
+        return columns[0]
 
     def _carried(self, query: _Query, cte: Cte, column: str, seen: set[str]) -> set[str]:
         """The output columns of a query that carry a column of a CTE unchanged."""
@@ -132,14 +132,14 @@ class DbtBinder(Binder):
         return names
 
     def _of_relation(self, relation: str, cte: Cte, column: str, seen: set[str]) -> set[str]:
-        found = self._ctes.get(relation)
-        if found is None or relation in seen:
+        relation_cte = self._ctes.get(relation)
+        if relation_cte is None or relation in seen:
             return set()
-        if found.has_columns:
-            raise _Uncertain(f"the CTE {found.name} names its columns in a list")
-        if found is cte:
+        if relation_cte.has_columns:
+            raise _Uncertain(f"the CTE {relation_cte.name} names its columns in a list")
+        if relation_cte is cte:
             return {column}
-        text = self._text[found.start : found.end]
+        text = self._text[relation_cte.start : relation_cte.end]
         try:
             layout = read_layout(text)
         except LayoutProblem as problem:
@@ -231,7 +231,7 @@ def closing(tokens: Sequence[Token], index: int) -> int:
 def _relations(text: str) -> dict[str, str]:
     """The relations of a FROM clause by alias, all in lower case; subqueries are left out."""
     tokens = list(tokenize(text))
-    found: dict[str, str] = {}
+    relations: dict[str, str] = {}
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -242,8 +242,8 @@ def _relations(text: str) -> dict[str, str]:
             break
         index += 1
         if token.token_type in _BEFORE_RELATION and index < len(tokens):
-            index = _relation(tokens, index, found)
-    return found
+            index = _relation(tokens, index, relations)
+    return relations
 
 
 def _relation(tokens: Sequence[Token], index: int, found: dict[str, str]) -> int:
@@ -304,13 +304,13 @@ def _context(relation_of: Callable[..., str]) -> Mapping[str, object]:
 
 def _masked(raw: str, render: Callable[[str], str]) -> Rendering:
     """The text with stand-ins for Jinja; comments are rendered, since they hold annotations."""
-    found = scan(raw)
-    start = _QUERY.search(blank(blank(raw, found.jinja), found.comments))
+    scanned = scan(raw)
+    start = _QUERY.search(blank(blank(raw, scanned.jinja), scanned.comments))
     first = start.start() if start else len(raw)
     parts: list[str] = []
     position = 0
-    comments = {c.start: c for c in found.comments}
-    for segment in sorted([*found.jinja, *found.comments], key=lambda s: s.start):
+    comments = {c.start: c for c in scanned.comments}
+    for segment in sorted([*scanned.jinja, *scanned.comments], key=lambda s: s.start):
         if segment.start < position:
             # Jinja inside a comment, which was rendered whole.
             continue
@@ -323,8 +323,8 @@ def _masked(raw: str, render: Callable[[str], str]) -> Rendering:
         position = segment.end
     sql = "".join([*parts, raw[position:]])
     rendered = scan(sql, jinja=False).comments
-    pairs = zip(rendered, found.comments, strict=False)
-    same = len(rendered) == len(found.comments)
+    pairs = zip(rendered, scanned.comments, strict=False)
+    same = len(rendered) == len(scanned.comments)
     return Rendering(
         raw,
         sql,

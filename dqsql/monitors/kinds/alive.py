@@ -60,11 +60,11 @@ class AliveDetector(MonitorByMonitor):
         measures = {w.name: self.context.metric(monitor, w.name) for w in monitor.watched}
         series = {name: key_of(m) for name, m in measures.items() if m is not None}
         seen = _AliveColumn(monitor.column or "", history, series)
-        found = seen.found(batch, measured, fpr, need)
-        status = failed_status(monitor.severity) if found else Status.PASS
+        findings = seen.found(batch, measured, fpr, need)
+        status = failed_status(monitor.severity) if findings else Status.PASS
         return with_details(
-            result_of(monitor, batch, status, "; ".join(found) + _of_times(history, found)),
-            found=found,
+            result_of(monitor, batch, status, "; ".join(findings) + _of_times(history, findings)),
+            found=findings,
             seen=seen.seen(batch, measured),
             series={name: recompute.shown_key(key) for name, key in series.items()},
             fpr=fpr,
@@ -89,26 +89,26 @@ class _AliveColumn:
 
     def found(self, batch: str, past: Sequence[str], fpr: float, need: int) -> list[str]:
         """What a batch lacks that those before had, in words."""
-        told = (
+        texts = (
             self._constant(batch, past, fpr, need),
             self._not_numbers(batch, past, need),
             self._lost(batch, past, fpr, need),
         )
-        return [text for text in told if text is not None]
+        return [text for text in texts if text is not None]
 
     def seen(self, batch: str, past: Sequence[str]) -> dict[str, list[float]]:
         """The shares of a batch and the largest before, by what they are of, where both are known.
 
         All are in [0, 1].
         """
-        found = {
+        shares = {
             "most frequent": (self._most(batch), [self._most(b) for b in past]),
             "null": self._share("null_ratio", batch, past),
             "NaN": self._share("nan_ratio", batch, past),
         }
         return {
             name: [now, max(known)]
-            for name, (now, before) in found.items()
+            for name, (now, before) in shares.items()
             if now >= 0 and (known := [b for b in before if b >= 0])
         }
 
@@ -149,12 +149,14 @@ class _AliveColumn:
         )
 
     def _not_numbers(self, batch: str, past: Sequence[str], need: int) -> str | None:
-        found = []
+        messages = []
         for name, words in (("nan_ratio", "NaN"), ("null_ratio", "null")):
             now, before = self._share(name, batch, past)
             if silence.taken_over(before, now, need):
-                found.append(f"{now:.0%} of the rows are {words}, at most {max(before):.1%} before")
-        return f"{self.name}: {'; '.join(found)}" if found else None
+                messages.append(
+                    f"{now:.0%} of the rows are {words}, at most {max(before):.1%} before"
+                )
+        return f"{self.name}: {'; '.join(messages)}" if messages else None
 
     def _lost(self, batch: str, past: Sequence[str], fpr: float, need: int) -> str | None:
         now = self._profile(batch)
@@ -166,14 +168,14 @@ class _AliveColumn:
         before = [state for state in states if state.size]
         shares, sizes = [state.shares for state in before], [state.size for state in before]
         state = CategoricalState.of(now)
-        found = silence.lost_values(shares, sizes, state.shares, state.size, fpr, need)
-        if found and says_the_date(self.history, self.series, batch, past):
+        lost_values = silence.lost_values(shares, sizes, state.shares, state.size, fpr, need)
+        if lost_values and says_the_date(self.history, self.series, batch, past):
             return None
-        if not found:
+        if not lost_values:
             return None
         new = new_categories(pooled_categories(before), state)
         came = f"; new: {', '.join(new)}" if new else ""
-        return f"{self.name}: no longer occurs: {silence.listed(found)}{came}"
+        return f"{self.name}: no longer occurs: {silence.listed(lost_values)}{came}"
 
 
 def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
@@ -183,10 +185,10 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
         return recompute.NOT_DECIDED
     series = {name: recompute.stored_key(key) for name, key in details["series"].items()}
     column = _AliveColumn(stored.row["column_name"] or "", stored.history, series)
-    found = column.found(stored.batch, past, details["fpr"], details["min_history"])
+    findings = column.found(stored.batch, past, details["fpr"], details["min_history"])
     compared = [
-        recompute.status_again(stored, broken=bool(found)),
-        recompute.Compared("found", details["found"], found),
+        recompute.status_again(stored, broken=bool(findings)),
+        recompute.Compared("found", details["found"], findings),
     ]
     now = column.seen(stored.batch, past)
     for name, numbers in details["seen"].items():

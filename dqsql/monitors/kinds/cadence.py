@@ -235,18 +235,18 @@ def _told(monitor: Monitor, batch: str, message: str, details: Mapping[str, Any]
     """A finding that only warns unless its annotation says more: the batch itself is fine."""
     asked = monitor.settings.severity is Severity.ERROR
     status = failed_status(monitor.severity) if asked else Status.WARN
-    found = with_details(result_of(monitor, batch, status, message), **details)
+    result = with_details(result_of(monitor, batch, status, message), **details)
     severity = monitor.severity if asked else Severity.WARN
-    return replace(found, observed=float(len(details["missing"])), severity=severity)
+    return replace(result, observed=float(len(details["missing"])), severity=severity)
 
 
 def rules_of(monitor: Monitor) -> _Rules:
     """What the annotation says. Raises AnnotationError."""
     given = read_settings(monitor, _SETTINGS, positional=True)
-    said = [*map(literal_value, monitor.positional), given.get("cadence")]
-    found = [s for s in said if s is not None]
+    arguments = [*map(literal_value, monitor.positional), given.get("cadence")]
+    values = [s for s in arguments if s is not None]
     try:
-        text = str(found[0]) if found else None
+        text = str(values[0]) if values else None
         if text is not None:
             cadence.read_cadence(text)
     except cadence.CadenceError as error:
@@ -318,11 +318,11 @@ def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> 
     try:
         every = [rules_of(m) for m in KIND.of(plan)]
         clock = _zones_of(plan.model)[1] if every else None
-        found = [_next(replace(r, clock=clock), times, ledger, now) for r in every]
+        arrivals = [_next(replace(r, clock=clock), times, ledger, now) for r in every]
     except AnnotationError:
         # Told where the model is checked.
         return False
-    return any(late is not None and late.late for late in found)
+    return any(late is not None and late.late for late in arrivals)
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:

@@ -89,20 +89,20 @@ def _decided_by_history(
 ) -> _SegmentsVerdict:
     before = [_present(history, series, b) for b in past]
     now = _present(history, series, batch)
-    found = absences(before, now, fpr, need)
+    missing = absences(before, now, fpr, need)
     expected = [a.name for a in absences(before, frozenset(), fpr, need)]
-    return _SegmentsVerdict(expected, [a.name for a in found], listed(found), len(now))
+    return _SegmentsVerdict(expected, [a.name for a in missing], listed(missing), len(now))
 
 
 def _told(monitor: Monitor, batch: str, decided: _SegmentsVerdict, **details: Any) -> Result:
     missing = decided.missing
     text = f"{plural(len(missing), 'segment')} without rows: {decided.words}"
     status = failed_status(monitor.severity) if missing else Status.PASS
-    found = result_of(monitor, batch, status, text if missing else "")
-    found = with_details(
-        found, missing=list(missing), compared_with=_compared_with(decided), **details
+    result = result_of(monitor, batch, status, text if missing else "")
+    result = with_details(
+        result, missing=list(missing), compared_with=_compared_with(decided), **details
     )
-    return replace(found, observed=float(len(missing)))
+    return replace(result, observed=float(len(missing)))
 
 
 def _compared_with(decided: _SegmentsVerdict) -> dict[str, str]:

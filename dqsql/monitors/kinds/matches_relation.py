@@ -148,27 +148,27 @@ class MatchDetector(MonitorByMonitor):
         diff = self._diff(monitor, batches)
         spark, name = self.place.spark, self.place.plan.model.name
         doing = f"cannot compare {name} with {self._relation(monitor).name}"
-        found: dict[str, _BatchDiff] = defaultdict(_BatchDiff)
+        batch_diffs: dict[str, _BatchDiff] = defaultdict(_BatchDiff)
         pairs: list[dict[str, Any]] = []
         for row in rows_of(spark, diff.buckets(), doing):
-            found[self._batch(row)] = _BatchDiff(int(row[HERE]), int(row[THERE]))
+            batch_diffs[self._batch(row)] = _BatchDiff(int(row[HERE]), int(row[THERE]))
             pairs += [{BATCH: row[BATCH], BUCKET: bucket} for bucket in row[BUCKET]]
         if not pairs:
-            return found
+            return batch_diffs
         view = f"dqsql__{name}: differences of {monitor.id}"
         buckets = f"{view}, buckets" if len(pairs) <= _MANY else None
         rows = nullcontext() if buckets is None else view_of_rows(spark, buckets, pairs)
         with rows, kept_view(spark, view, diff.differences(buckets), doing):
             for row in rows_of(spark, counted_differences(view, diff.values), doing):
-                one = found[self._batch(row)]
+                one = batch_diffs[self._batch(row)]
                 one.kinds[row[DIFFERENCE]] = int(row[COUNT])
                 if row[DIFFERENCE] == CHANGED:
                     one.columns = changed_counts(row, diff.values)
             if monitor.settings.options.get("store_failures", self.context.store_failures):
                 limit = self.place.failures_limit or _ALL_ROWS
                 for row in rows_of(spark, sampled_differences(view, limit), doing):
-                    found[self._batch(row)].rows.append(row[ROW])
-        return found
+                    batch_diffs[self._batch(row)].rows.append(row[ROW])
+        return batch_diffs
 
     def _batch(self, row: Mapping[str, Any]) -> str:
         return self.place.label if row[BATCH] is None else str(row[BATCH])
@@ -239,20 +239,20 @@ class MatchDetector(MonitorByMonitor):
 
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
-        found = self._found[monitor.id]
-        if isinstance(found, DqsqlError):
-            text = f"{monitor.span}: {monitor.expression}: {found.message}"
+        comparison = self._found[monitor.id]
+        if isinstance(comparison, DqsqlError):
+            text = f"{monitor.span}: {monitor.expression}: {comparison.message}"
             failed = result_of(monitor, batch, Status.ERROR, text)
-            return with_details(failed, hint=found.hint)
-        one, other = found.get(batch, _BatchDiff()), self._relation(monitor).name
+            return with_details(failed, hint=comparison.hint)
+        one, other = comparison.get(batch, _BatchDiff()), self._relation(monitor).name
         if not one.here and not one.there:
             status = missing_status(monitor, self.place.plan.model.config.no_data)
             return result_of(monitor, batch, status, f"neither side has rows, here and in {other}")
         fails, warns = _limits(monitor)
         broken = one.total > fails
-        told = one.total > (fails if warns is None else warns)
+        is_warning = one.total > (fails if warns is None else warns)
         status = failed_status(monitor.severity) if broken else Status.WARN
-        status = status if told or broken else Status.PASS
+        status = status if is_warning or broken else Status.PASS
         self._keep(monitor, batch, one)
         result = replace(
             result_of(monitor, batch, status, _words(one, other)),
@@ -313,7 +313,7 @@ def _be(count: int) -> str:
 def _limits(monitor: Monitor) -> tuple[int, int | None]:
     """More differing rows than these fail, and warn. Raises AnnotationError."""
     options = monitor.settings.options
-    found = {}
+    limits = {}
     for name in ("error_if", "warn_if"):
         match = _NUMBER.fullmatch(str(options.get(name, "> 0")).strip())
         if match is None:
@@ -323,16 +323,16 @@ def _limits(monitor: Monitor) -> tuple[int, int | None]:
                 span=monitor.span,
                 hint=f'for example {{{name}: "> 10"}}',
             )
-        found[name] = int(match.group(1))
+        limits[name] = int(match.group(1))
     if "error_if" not in options and "warn_if" not in options:
         return 0, None
-    if found["warn_if"] >= found["error_if"]:
+    if limits["warn_if"] >= limits["error_if"]:
         raise AnnotationError(
             "the warning would never appear: the check fails first",
             span=monitor.span,
             hint='write both: {warn_if: "> 0", error_if: "> 10"}',
         )
-    return found["error_if"], found["warn_if"]
+    return limits["error_if"], limits["warn_if"]
 
 
 def _read(monitor: Monitor) -> object:

@@ -33,10 +33,10 @@ class ColumnsDetector(MonitorByMonitor):
             return result_of(monitor, batch, Status.ERROR, message)
         promised, closed = promise_of(monitor)
         verdict = decide_columns(promised, columns, closed=closed, severity=monitor.severity)
-        found = result_of(monitor, batch, verdict.status, verdict.message)
+        result = result_of(monitor, batch, verdict.status, verdict.message)
         changes = [asdict(c) for c in verdict.changes]
-        details = {**found.details, "promised": promised, "changes": changes}
-        return replace(found, observed=float(len(columns)), details=details)
+        details = {**result.details, "promised": promised, "changes": changes}
+        return replace(result, observed=float(len(columns)), details=details)
 
 
 def promise_of(monitor: Monitor) -> tuple[dict[str, str], bool]:

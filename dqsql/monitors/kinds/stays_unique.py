@@ -74,15 +74,15 @@ class UniqueDetector(MonitorByMonitor):
         rows = plural(int(now), "row repeats", "rows repeat") if broken else ""
         message = f"{rows} a value of {monitor.column}, which was unique in {which}"
         status = failed_status(monitor.severity) if broken else Status.PASS
-        found = result_of(monitor, batch, status, message if broken else "")
-        found = with_details(
-            found,
+        result = result_of(monitor, batch, status, message if broken else "")
+        result = with_details(
+            result,
             **recompute.rests_on(history, known),
             series=recompute.shown_key(key_of(metric)),
             rows=None if rows_key is None else recompute.shown_key(rows_key),
             min_history=need,
         )
-        return replace(found, observed=_known(now), upper=finite(most) if was_key else None)
+        return replace(result, observed=_known(now), upper=finite(most) if was_key else None)
 
 
 def _by_chance(
@@ -120,13 +120,13 @@ def _unique_of_late(
     """
     known = [b for b in past if history.value(key, b) >= 0]
     repeats = history.series(key, known)
-    odd = np.flatnonzero(repeats != 0)
-    if not odd.size:
+    positions = np.flatnonzero(repeats != 0)
+    if not positions.size:
         return known
-    since = int(odd[-1]) + 1
+    since = int(positions[-1]) + 1
     pairs = _pairs(history, rows, known)
     expected = repeats[:since].sum() / pairs[:since].sum() * pairs[since:].sum()
-    far = len(known) - since > 2 * np.diff(odd).max(initial=0)
+    far = len(known) - since > 2 * np.diff(positions).max(initial=0)
     return known[since:] if far and expected >= _EXPECTED else []
 
 

@@ -187,13 +187,13 @@ class AnomalyDetector:
         for place, one in enumerate(asked):
             if isinstance(one, _Question):
                 alike[one.chosen, one.call.settings].append(place)
-        found: dict[int, Result] = {i: r for i, r in enumerate(asked) if isinstance(r, Result)}
+        verdicts: dict[int, Result] = {i: r for i, r in enumerate(asked) if isinstance(r, Result)}
         for (chosen, settings), places in alike.items():
             some = [one for i in places if isinstance(one := asked[i], _Question)]
             decisions = evaluate_many(chosen, [one.given for one in some], settings)
             for place, one, decision in zip(places, some, decisions, strict=True):
-                found[place] = self._verdict(one, batch, decision)
-        return [found[i] for i in range(len(asked))]
+                verdicts[place] = self._verdict(one, batch, decision)
+        return [verdicts[i] for i in range(len(asked))]
 
     def decided_on(self, call: AnomalyCall, batch: str) -> list[str | None]:
         """What is decided on: None for the whole batch, and where asked for its segments."""
@@ -207,8 +207,8 @@ class AnomalyDetector:
         metric = self.context.metric(monitor, "metric")
         broken = self.excluded.error(call.exclude_where) or self.context.first_error(monitor)
         if metric is None or broken is not None:
-            told = f": {broken.message}" if broken else ""
-            text = f"{monitor.span}: {monitor.expression}{told}"
+            reason = f": {broken.message}" if broken else ""
+            text = f"{monitor.span}: {monitor.expression}{reason}"
             return result_of(monitor, batch, Status.ERROR, text, segment)
         key = key_of(metric, segment)
         past, left_out = self.past(call, key, batch)

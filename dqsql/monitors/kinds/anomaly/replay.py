@@ -51,20 +51,20 @@ class AnomalyReplay:
         are replayed as they are, which a note says.
         """
         self.detector.prepare(batches)
-        found: list[Replayed] = []
+        replays: list[Replayed] = []
         for monitor in self.detector.monitors:
             call = self.detector.calls[monitor.id]
             why = self._obstacle(monitor, call)
             if why is not None:
-                found += [Replayed(monitor, rate, note=why) for rate in rates]
+                replays += [Replayed(monitor, rate, note=why) for rate in rates]
                 continue
             asked = [(b, given) for b in batches for given in self._asked(monitor, call, b)]
             for rate in rates:
                 try:
-                    found.append(self._replayed(monitor, call, asked, flagged, rate))
+                    replays.append(self._replayed(monitor, call, asked, flagged, rate))
                 except DecisionError as error:
-                    found.append(Replayed(monitor, rate, note=error.message))
-        return found
+                    replays.append(Replayed(monitor, rate, note=error.message))
+        return replays
 
     def _obstacle(self, monitor: Monitor, call: AnomalyCall) -> str | None:
         if self.detector.context.metric(monitor, "metric") is None:
@@ -117,8 +117,8 @@ class AnomalyReplay:
                     hit = _flags(by, call.settings, given, decision, factor)
                     caught[batch, issue] = caught.get((batch, issue), False) or hit
         tally = Tally(monitor, rate, flagged)
-        for batch, told in by_batch.items():
-            tally.add(batch, any(told) if told else None)
+        for batch, alarms in by_batch.items():
+            tally.add(batch, any(alarms) if alarms else None)
         for (batch, issue), hit in caught.items():
             tally.add_issue(batch, issue, hit)
         result = tally.result()
@@ -192,10 +192,10 @@ def recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     chosen = strategy(
         str(given.pop("name")), **{k: recompute.stored_number(v) for k, v in given.items()}
     )
-    odd, left_out = set(details.get("excluded") or ()), list(details.get("left_out") or ())
+    excluded, left_out = set(details.get("excluded") or ()), list(details.get("left_out") or ())
     asked = replace(
         input_of(chosen, history, key, stored.past, left_out, stored.batch),
-        exclude=[b in odd for b in places(chosen, stored.past, left_out)],
+        exclude=[b in excluded for b in places(chosen, stored.past, left_out)],
         excluded=then["status"] == "excluded",
     )
     now = evaluate_many(chosen, [asked], AnomalySettings(**details["settings"]))[0].to_dict()

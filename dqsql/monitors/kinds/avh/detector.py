@@ -131,11 +131,11 @@ class AvhDetector:
         wanted: set[str] = set()
         for unit in self.units:
             evidence_batch = self._sampled(unit)
-            odd = self.left_out(unit)
+            excluded = self.left_out(unit)
             for place, batch in enumerate(batches):
-                if batch in odd:
+                if batch in excluded:
                     continue
-                before = [b for b in batches[:place] if b not in odd]
+                before = [b for b in batches[:place] if b not in excluded]
                 earlier = [*self._earlier(unit, batch), *before]
                 newest = self._to_sample(unit, evidence_batch, earlier, batch)
                 if newest is not None:
@@ -192,8 +192,8 @@ class AvhDetector:
     def _earlier(self, unit: Unit, batch: str, history: History | None = None) -> list[str]:
         """The same of all times of day, or of a history."""
         history = history or self.context.history
-        before, odd = history.before(batch), self.left_out(unit)
-        kept = [b for b in before if b not in odd] if odd else before
+        before, excluded = history.before(batch), self.left_out(unit)
+        kept = [b for b in before if b not in excluded] if excluded else before
         window, least = unit.settings.window, unit.settings.config.min_history
         return history.usual(unit.monitor.id, kept, window, unit.singles, least)
 
@@ -265,12 +265,12 @@ class AvhDetector:
         before = self.context.history.measured_of(self.anchor(unit), before)
         if len(unit.singles) == len(unit.names) or not before:
             return []
-        found = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
+        by_name = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
         steps = self._steps(before[-unit.settings.window :], batch)
         between = len(steps) - 1 - steps.index(before[-1])
         if between:
-            past = {name: self.context.history.series(unit.keys[name], before) for name in found}
-            found = {n: without_drift(d, past[n], between) for n, d in found.items()}
+            past = {name: self.context.history.series(unit.keys[name], before) for name in by_name}
+            by_name = {n: without_drift(d, past[n], between) for n, d in by_name.items()}
         values = [
             MetricValue(
                 model=unit.monitor.model,
@@ -284,7 +284,7 @@ class AvhDetector:
                 value_text=None,
                 sample_size=self.context.rows.get(batch),
             )
-            for name, number in found.items()
+            for name, number in by_name.items()
         ]
         self.context.history.add(values)
         return values
@@ -394,20 +394,20 @@ class AvhDetector:
             new = {n: history.value(unit.keys[n], batch) for n in unit.names}
             return evaluate(program, series, new)
 
-        found = verdict()
-        broken = [c.clause.metric for c in found.clauses if c.status != "pass"]
+        first_verdict = verdict()
+        broken = [c.clause.metric for c in first_verdict.clauses if c.status != "pass"]
         if not broken or not _DISTANCES.issuperset(broken):
-            return found, []
+            return first_verdict, []
         before = self.before(unit, batch)
         own = [history.series(unit.keys[name], before) for name in broken]
         if len(before) < 2 or not any(s[-1] > np.nanmax(s[:-1], initial=0.0) for s in own):
-            return found, []
+            return first_verdict, []
         values = self._compare(unit, batch, before[:-1])
         again = verdict()
         if again.status == "pass":
             return again, values
         self._compare(unit, batch, before)
-        return found, []
+        return first_verdict, []
 
     def _verdict(self, unit: Unit, program: Program, verdict: ProgramVerdict, batch: str) -> Result:
         self.store(unit, program, batch)
@@ -415,13 +415,13 @@ class AvhDetector:
         past = self.past(unit, batch)
         status = Status.PASS if verdict.status == "pass" else failed_status(unit.monitor.severity)
         if status is not Status.PASS and self.says_the_date(unit, verdict, batch):
-            told = f"{unit.column} says the date of its batch, as before: it is not compared"
-            return with_details(result_of(unit.monitor, batch, Status.PASS, told), date_label=True)
+            text = f"{unit.column} says the date of its batch, as before: it is not compared"
+            return with_details(result_of(unit.monitor, batch, Status.PASS, text), date_label=True)
         if status is Status.WARN and batch not in self.context.accepted_by_review:
             history.warn(unit.monitor.id, batch, finite(verdict.score))
         worst = verdict.clauses[0] if verdict.clauses else None
-        told = message(unit.column, program, verdict, self._moved(unit, verdict, batch))
-        result = result_of(unit.monitor, batch, status, told)
+        text = message(unit.column, program, verdict, self._moved(unit, verdict, batch))
+        result = result_of(unit.monitor, batch, status, text)
         result = replace(
             result,
             observed=finite(worst.observed) if worst else None,

@@ -43,24 +43,24 @@ class AvhLearner:
 
         Raises EngineError.
         """
-        found = [Learned(m, note=text) for m, text in self.detector.broken]
+        outcomes = [Learned(m, note=text) for m, text in self.detector.broken]
         ready: list[Unit] = []
         for unit in self.detector.units:
             refused = self.detector.refused(unit)
             if refused is not None:
-                found.append(Learned(unit.monitor, note=refused))
+                outcomes.append(Learned(unit.monitor, note=refused))
                 continue
             past = self.detector.past(unit, NEXT)
             need = unit.settings.config.min_history
             if len(past) < need:
                 text = f"still learning: {len(past)} of {need} accepted batches"
-                found.append(Learned(unit.monitor, note=text))
+                outcomes.append(Learned(unit.monitor, note=text))
             else:
                 ready.append(unit)
         notes = self._renew(ready)
         for unit, program in self.detector.fit(ready, NEXT):
             self.detector.store(unit, program, NEXT)
-            found.append(
+            outcomes.append(
                 Learned(
                     unit.monitor,
                     self.detector.context.programs.current(unit.monitor.id),
@@ -71,7 +71,7 @@ class AvhLearner:
                 )
             )
         order = {m.id: place for place, m in enumerate(self.detector.context.plan.monitors)}
-        return sorted(found, key=lambda learned: order[learned.monitor.id])
+        return sorted(outcomes, key=lambda learned: order[learned.monitor.id])
 
     def _renew(self, units: Sequence[Unit]) -> dict[str, str]:
         """Inject issues into the newest batch; notes on units for which that cannot be done."""
@@ -100,23 +100,23 @@ class AvhLearner:
         against bounds learned from the batches before by other issues: of each kind, bounds that
         every second magnitude chose are tried by the others.
         """
-        found: list[Replayed] = []
+        outcomes: list[Replayed] = []
         for rate in rates:
-            found += [Replayed(m, rate, note=text) for m, text in self.detector.broken]
+            outcomes += [Replayed(m, rate, note=text) for m, text in self.detector.broken]
             replays: list[_Replay] = []
             for unit in self.detector.units:
                 refused = self.detector.refused(unit)
                 if refused is not None:
-                    found.append(Replayed(unit.monitor, rate, note=refused))
+                    outcomes.append(Replayed(unit.monitor, rate, note=refused))
                 else:
                     tally = Tally(unit.monitor, rate, flagged)
                     replays.append(_Replay(_at_rate(unit, rate), tally))
             every = max(1, len(batches) // _HELD_OUT)
             for place, batch in enumerate(batches):
                 self._replay_batch(replays, batch, held_out=place % every == 0)
-            found += [replay.result() for replay in replays]
+            outcomes += [replay.result() for replay in replays]
         order = {m.id: place for place, m in enumerate(self.detector.context.plan.monitors)}
-        return sorted(found, key=lambda replayed: order[replayed.monitor.id])
+        return sorted(outcomes, key=lambda replayed: order[replayed.monitor.id])
 
     def _replay_batch(self, replays: Sequence[_Replay], batch: str, held_out: bool) -> None:
         history = self.detector.context.history
@@ -187,9 +187,9 @@ class _Replay:
         """The counts so far."""
         missing = self.unit.evidence is None
         note = "no injected issues are stored: `dqsql fit` measures them" if missing else None
-        found = self.tally.result(note)
-        decided = found.accepted + found.flagged
-        return replace(found, clauses=self.clauses / decided if decided else None)
+        replayed = self.tally.result(note)
+        decided = replayed.accepted + replayed.flagged
+        return replace(replayed, clauses=self.clauses / decided if decided else None)
 
 
 def _vector(names: Sequence[str], values: Mapping[str, float]) -> FloatArray:
@@ -230,7 +230,7 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     compared: tuple[Compared, ...] = ()
     for one, clause in zip(clauses, program.clauses, strict=True):
         again = now[id(clause)]
-        found = {
+        clause_values = {
             "status": again.status,
             "observed": again.observed,
             "lower": again.lower,
@@ -241,7 +241,7 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
             "fpr": clause.fpr,
             "history": clause.history_size,
         }
-        for name, value in found.items():
+        for name, value in clause_values.items():
             label = f"{clause.metric}: {_LABELS.get(name, name)}"
             compared += (Compared(label, one[name], value),)
     return Recomputed(compared, series=keys[clauses[0]["metric"]])

@@ -118,13 +118,13 @@ def _each_share_once(broken: Sequence[ClauseVerdict]) -> list[ClauseVerdict]:
     Of a share, the bound on the counted values is the one that is told.
     """
     counted = {c.clause.metric: c for c in reversed(broken) if c.clause.method == COUNTED}
-    found: dict[object, ClauseVerdict] = {}
+    verdicts: dict[object, ClauseVerdict] = {}
     for number, verdict in enumerate(broken):
         metric = verdict.clause.metric
         once = metric in COUNTED_SHARES or verdict.status == "null"
         key = metric if once else number
-        found.setdefault(key, counted.get(metric, verdict))
-    return list(found.values())
+        verdicts.setdefault(key, counted.get(metric, verdict))
+    return list(verdicts.values())
 
 
 def _short(verdict: ClauseVerdict) -> str:

@@ -40,10 +40,10 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
     ]
     family = Family.ANY if call.measure in OF_CATEGORIES else Family.TEXT
     values = [WatchedMetric(family, VALUES, f"{VALUES}({name}, {hidden})", about)]
-    found = [WatchedMetric(Family.ANY, ROWS, "row_count()", about)]
-    found += quantiles if call.measure not in OF_CATEGORIES else []
-    found += values if call.measure not in OF_NUMBERS else []
-    return found
+    metrics = [WatchedMetric(Family.ANY, ROWS, "row_count()", about)]
+    metrics += quantiles if call.measure not in OF_CATEGORIES else []
+    metrics += values if call.measure not in OF_NUMBERS else []
+    return metrics
 
 
 def _relations(use: MonitorUse) -> list[str]:

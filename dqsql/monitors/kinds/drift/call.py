@@ -109,9 +109,9 @@ def _against(node: exp.Expr | None, span: Span) -> Against:
     text = str(node.this).strip()
     if text.lower() == _PREVIOUS:
         return Against(batches=1)
-    found = _LAST.fullmatch(text)
-    if found and int(found.group(1)) > 0:
-        return Against(batches=int(found.group(1)))
+    match = _LAST.fullmatch(text)
+    if match and int(match.group(1)) > 0:
+        return Against(batches=int(match.group(1)))
     if _LAST_OF_WHAT.fullmatch(text) or nearest(text.lower(), [_PREVIOUS]):
         raise CompileError(
             f"'{text}' is neither 'previous' nor a number of batches",

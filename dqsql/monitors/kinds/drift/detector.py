@@ -155,10 +155,10 @@ class DriftDetector:
             text = f"{monitor.column} is NaN throughout, here or in {named}: nothing to compare"
             status = missing_status(monitor, self.place.plan.model.config.no_data)
             return result_of(monitor, batch, status, text, segment)
-        told = self._told(unit, batch, segment, drift, named)
+        result = self._told(unit, batch, segment, drift, named)
         keys = {PROFILE: unit.profile, COUNT: unit.count}
         series = {name: m and shown_key(key_of(m)) for name, m in keys.items()}
-        return with_details(told, series=series, **rests_on(self.context.history, past))
+        return with_details(result, series=series, **rests_on(self.context.history, past))
 
     def _reference(
         self, unit: _DriftUnit, batch: str, segment: str | None
@@ -192,8 +192,8 @@ class DriftDetector:
         return hides_values(self.place.plan.model, monitor.column, monitor.settings)
 
     def _of_relation(self, unit: _DriftUnit, batch: str, segment: str | None) -> list[Distribution]:
-        found = self._relations[unit.relation or ""]
-        profile, count = (found.of(w, batch, segment) for w in _wanted(unit))
+        reference = self._relations[unit.relation or ""]
+        profile, count = (reference.of(w, batch, segment) for w in _wanted(unit))
         rows = 0.0 if count is None else float(str(count))
         return [(MetricProfile.from_json(str(profile)), rows)] if profile and rows else []
 
@@ -327,12 +327,12 @@ def measured_reference(
     groups = scan_groups(plan.states, {}, types)
     scan = Scan(reference, groups, chosen, _LABEL, columns=types).query()
     query = metric_query(plan.metrics, (), scan.subquery("measured"))
-    found = rows_of(place.spark, query, f"cannot measure {relation.name}", len(plan.states))
+    records = rows_of(place.spark, query, f"cannot measure {relation.name}", len(plan.states))
     alias = {c.name: c.metrics[0] for c in plan.checks}
     return ReferenceValues(
         {
             (w, str(row["batch"]), row["segment"]): row[alias[f"r{i}"]]
-            for row in found
+            for row in records
             for i, w in enumerate(fitting)
         },
         batch_by is not None,

@@ -32,15 +32,15 @@ def distributions(
     history: History, profile: MetricKey, count: MetricKey | None, batches: Sequence[str]
 ) -> list[Distribution]:
     """The distributions of some batches, without those that have no values."""
-    found = []
+    profiles = []
     for batch in batches:
         stored = history.profile(profile, batch)
         if stored is None:
             continue
         rows = CategoricalState.of(stored).size if count is None else history.value(count, batch)
         if rows > 0:
-            found.append((stored, rows))
-    return found
+            profiles.append((stored, rows))
+    return profiles
 
 
 def drift_of(

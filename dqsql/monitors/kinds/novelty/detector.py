@@ -117,8 +117,8 @@ class VectorUnit:
     @property
     def reach(self) -> int | None:
         """How many of the newest accepted batches it looks at; None for all."""
-        found = _reach(self.config, self.exclude_where)
-        return _MOST if found is None and self.config.keeps_rate else found
+        limit = _reach(self.config, self.exclude_where)
+        return _MOST if limit is None and self.config.keeps_rate else limit
 
 
 def novelty_reach(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -> int | None:
@@ -193,8 +193,8 @@ class NoveltyDetector:
 
     def _measured(self, unit: VectorUnit, batch: str) -> list[str]:
         """The accepted batches that are not excluded and were measured, oldest first."""
-        history, odd = self.context.history, self.excluded.batches(unit.exclude_where)
-        past = (b for b in history.before(batch, unit.reach) if b not in odd)
+        history, excluded = self.context.history, self.excluded.batches(unit.exclude_where)
+        past = (b for b in history.before(batch, unit.reach) if b not in excluded)
         return [b for b in past if any(history.measured(k, b) for k in unit.keys.values())]
 
     def matrix(self, unit: VectorUnit, steps: Sequence[str], past: Sequence[str]) -> FloatArray:
@@ -253,8 +253,8 @@ class NoveltyDetector:
         new = np.array([history.value(k, batch) for k in keys.values()])
         numbers = {f.column: i for i, f in enumerate(keys)}
         columns = [numbers[f.column] for f in keys]
-        found = repeated(columns, matrix, new, _FOR_REPEATS * unit.config.rate)
-        return None if found is None else (past[found.place], found)
+        repetition = repeated(columns, matrix, new, _FOR_REPEATS * unit.config.rate)
+        return None if repetition is None else (past[repetition.place], repetition)
 
     def _verdict(self, unit: VectorUnit, batch: str) -> Result:
         history, config = self.context.history, unit.config
@@ -267,8 +267,8 @@ class NoveltyDetector:
         past = self.past(unit, batch)
         need = self.needed(unit, batch)
         if len(past) < need:
-            odd = self.excluded.batches(unit.exclude_where)
-            before = [b for b in history.before(batch, need) if b not in odd]
+            excluded = self.excluded.batches(unit.exclude_where)
+            before = [b for b in history.before(batch, need) if b not in excluded]
             unmeasured = len(before) - len(past)
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
         steps = history.steps(past, batch)
@@ -303,18 +303,18 @@ class NoveltyDetector:
     ) -> str:
         """Which values are new in columns that are far out, where a monitor keeps their values."""
         plan, history = self.context.plan, self.context.history
-        told = {c.feature.column for c in told_of(decision.contributions)}
+        columns = {c.feature.column for c in told_of(decision.contributions)}
         words = []
         for metric in self._plain_metrics():
-            if metric.name != "value_profile" or metric.column not in told:
+            if metric.name != "value_profile" or metric.column not in columns:
                 continue
             if hides_values(plan.model, metric.column, unit.monitor.settings):
                 continue
             key = key_of(metric)
             known = [CategoricalState.of(history.profile(key, b)) for b in before]
             now = CategoricalState.of(history.profile(key, batch))
-            found = new_categories(pooled_categories(known), now)
-            words += [f"; in {metric.column} {', '.join(found)}"] if found else []
+            categories = new_categories(pooled_categories(known), now)
+            words += [f"; in {metric.column} {', '.join(categories)}"] if categories else []
         return "".join(words)
 
     def judged(
@@ -350,13 +350,13 @@ class NoveltyDetector:
         checked = np.array([history.between(*pair) + 1 for pair in pairs], dtype=float)
         # Of a batch that never came the numbers went on all the same.
         ways = [checked, *expected_between(pairs)]
-        found = []
+        columns = []
         for column, keys in places.items():
             before, now = history.matrix(keys, (last, batch))
             series = history.matrix(keys, past)
             if any(moved_on(series, before, now, count[:-1], int(count[-1])) for count in ways):
-                found.append(column)
-        return found
+                columns.append(column)
+        return columns
 
     def _date_labels(self, unit: VectorUnit, batch: str, past: Sequence[str]) -> list[str]:
         """The columns that say the date of their batch."""
@@ -423,21 +423,21 @@ def _with_repeat(result: Result, repeat: tuple[str, Repeat] | None) -> Result:
     """The verdict on a batch that may be one of before, delivered again."""
     if repeat is None:
         return result
-    other, found = repeat
-    told = (
-        f"batch {result.batch} is equal to batch {other} in all {found.metrics:,} metrics of"
-        f" {found.columns:,} columns: was it delivered again?"
+    other, repetition = repeat
+    message = (
+        f"batch {result.batch} is equal to batch {other} in all {repetition.metrics:,} metrics of"
+        f" {repetition.columns:,} columns: was it delivered again?"
     )
     if result.status is not Status.PASS:
-        told += f"; {result.message}"
-    score = -math.log10(found.chance)
+        message += f"; {result.message}"
+    score = -math.log10(repetition.chance)
     return replace(
         result,
         status=failed_status(result.severity),
-        message=told,
+        message=message,
         observed=max(score, result.observed or 0.0),
         score=max(score / (result.upper or 1.0), result.score or 0.0),
-        details={**result.details, "repeats": {"batch": other, **asdict(found)}},
+        details={**result.details, "repeats": {"batch": other, **asdict(repetition)}},
     )
 
 

@@ -79,11 +79,11 @@ class NoveltyReplay:
                     self._count(moved, batch, tally)
         except DecisionError as error:
             return Replayed(unit.monitor, rate, note=error.message)
-        found = tally.result()
-        if config.keeps_rate or found.note:
-            return found
+        replayed = tally.result()
+        if config.keeps_rate or replayed.note:
+            return replayed
         text = "its rates are contaminations, the shares of its history beyond the threshold"
-        return replace(found, aside=text)
+        return replace(replayed, aside=text)
 
     def _count(self, unit: VectorUnit, batch: str, tally: Tally) -> None:
         """Decide on a batch as it is, and with a metric moved."""
@@ -112,8 +112,10 @@ class NoveltyReplay:
             value = history.value(unit.keys[feature], batch)
             for steps in _STEPS if usual and not math.isnan(value) else ():
                 changed = {feature: value + steps * usual}
-                found = self.detector.decision(unit, between, matrix, batch, changed).status
-                tally.add_issue(batch, f"moved metric_{steps:g}_{feature}", found == "anomalous")
+                moved_status = self.detector.decision(unit, between, matrix, batch, changed).status
+                tally.add_issue(
+                    batch, f"moved metric_{steps:g}_{feature}", moved_status == "anomalous"
+                )
 
 
 def _usual_change(series: FloatArray) -> float:

@@ -67,9 +67,9 @@ class PatternDetector(MonitorByMonitor):
         program = self.context.programs.current(monitor.id)
         if program is None:
             return result_of(monitor, batch, Status.ERROR, f"{monitor.span}: nothing was learned")
-        found = patterns.from_record(program.program)
-        if isinstance(found, NoPattern):
-            text = f"no pattern could be learned for {monitor.column}: {found.reason}"
+        learned = patterns.from_record(program.program)
+        if isinstance(learned, NoPattern):
+            text = f"no pattern could be learned for {monitor.column}: {learned.reason}"
             return result_of(monitor, batch, Status.SKIPPED, text)
         counts = self.counts(monitor, batch)
         if counts is None:
@@ -78,14 +78,14 @@ class PatternDetector(MonitorByMonitor):
         training = training_batches(program)
         if batch in training:
             if len(training) == 1:
-                self._count_exactly(program, found, *counts)
-            text = f"learned {found.pattern} from this batch"
+                self._count_exactly(program, learned, *counts)
+            text = f"learned {learned.pattern} from this batch"
             return result_of(monitor, batch, Status.SKIPPED, text)
         refused = next((b for b in training if b in self.context.history.refused), None)
         if refused is not None:
             text = f"the pattern will be learned again: batch {refused} failed other checks"
             return result_of(monitor, batch, Status.SKIPPED, text)
-        result = self._judged(monitor, batch, found, *counts, training)
+        result = self._judged(monitor, batch, learned, *counts, training)
         self._note_warning(monitor, result)
         return result
 
@@ -118,8 +118,8 @@ class PatternDetector(MonitorByMonitor):
 
     def _series(self, monitor: Monitor) -> list[list[str | None]]:
         """What the counts of values and of matching values are stored as."""
-        found = (self.context.metric(monitor, name) for name in ("count", "matches"))
-        return [list(key_of(metric)[:4]) for metric in found if metric is not None]
+        metrics = (self.context.metric(monitor, name) for name in ("count", "matches"))
+        return [list(key_of(metric)[:4]) for metric in metrics if metric is not None]
 
     def _count_exactly(
         self, program: StoredProgram, found: LearnedPattern, rows: int, matching: int
@@ -204,10 +204,10 @@ class PatternReplay:
         were checked while another pattern was in force have no counts, and are left out.
         """
         self.detector.prepare(batches)
-        found: list[Replayed] = []
+        results: list[Replayed] = []
         for monitor in self.detector.monitors:
-            found += self._of_monitor(monitor, batches, flagged, rates)
-        return found
+            results += self._of_monitor(monitor, batches, flagged, rates)
+        return results
 
     def _of_monitor(
         self,
@@ -232,7 +232,7 @@ class PatternReplay:
         undecided = {*training, *self.detector.excluded.batches(where)}
         test = pattern_settings(monitor, self.detector.context.defaults(NAME)).get("test", "fisher")
         counted = [(b, c) for b in batches if (c := self.detector.counts(monitor, b)) is not None]
-        found = []
+        results = []
         for rate in rates:
             tally = Tally(monitor, rate, flagged)
             for batch, (rows, matching) in counted:
@@ -242,8 +242,8 @@ class PatternReplay:
                 decision = patterns.judge(learned, rows, matching, rate, test)
                 if decision.status != "empty":
                     tally.add(batch, decision.status == "fail")
-            found.append(tally.result())
-        return found
+            results.append(tally.result())
+        return results
 
 
 def recomputed(stored: StoredVerdict) -> Recomputed:

@@ -51,10 +51,10 @@ def with_known_patterns(plan: Plan, book: ProgramBook) -> Plan:
     """The plan with the counts of matching values of all patterns that were learned."""
     for monitor in plan.monitors_of(NAME):
         program = book.current(monitor.id)
-        found = None if program is None else patterns.from_record(program.program)
-        if isinstance(found, LearnedPattern) and monitor.column is not None:
-            matching = patterns.matching_count(monitor.column, found.pattern)
-            plan = with_matches(plan, monitor, found.pattern, matching)
+        learned = None if program is None else patterns.from_record(program.program)
+        if isinstance(learned, LearnedPattern) and monitor.column is not None:
+            matching = patterns.matching_count(monitor.column, learned.pattern)
+            plan = with_matches(plan, monitor, learned.pattern, matching)
     return plan
 
 
@@ -86,8 +86,8 @@ class _Training:
     def _pattern(self, monitor: Monitor) -> str | None:
         """What is counted of a monitor."""
         program = self.before.book.current(monitor.id)
-        found = None if program is None else patterns.from_record(program.program)
-        return found.pattern if isinstance(found, LearnedPattern) else None
+        learned = None if program is None else patterns.from_record(program.program)
+        return learned.pattern if isinstance(learned, LearnedPattern) else None
 
     def _due(self, monitor: Monitor) -> bool:
         """Whether a pattern is to be learned now.
@@ -118,11 +118,11 @@ class _Training:
         A column that was empty is looked at again when there are twice as many batches: it is often
         filled soon, and its values are not asked for in each batch meanwhile.
         """
-        found, kind = (
+        learned, kind = (
             patterns.from_record(program.program),
             type_of(monitor.column or "", self.place.types),
         )
-        if not isinstance(found, NoPattern) or found.code != "no_values" or is_textless(kind):
+        if not isinstance(learned, NoPattern) or learned.code != "no_values" or is_textless(kind):
             return RETRY_AFTER
         last = batch_order(program.learned_to)
         seen = sum(batch_order(b) <= last for b in self.before.accepted)

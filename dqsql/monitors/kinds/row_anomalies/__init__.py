@@ -142,23 +142,25 @@ class RowAnomalyDetector:
     def _decided(
         self, unit: _Unit, detector: RowDetector, batch: str, past: Sequence[str]
     ) -> Result:
-        found = self._scored(unit, detector, batch)
+        scoring = self._scored(unit, detector, batch)
         monitor = unit.monitor
-        if not found.rows:
+        if not scoring.rows:
             return result_of(monitor, batch, Status.NO_DATA, "the batch has no rows")
-        limit, share = detector.limit(found.rows), found.odd / found.rows
+        limit, share = detector.limit(scoring.rows), scoring.odd / scoring.rows
         is_odd = limit is not None and share > limit
-        self.context.derive(monitor, batch, _SHARE, monitor.settings.where or "", share, found.rows)
+        self.context.derive(
+            monitor, batch, _SHARE, monitor.settings.where or "", share, scoring.rows
+        )
         result = result_of(monitor, batch, Status.PASS, "")
         kept: Sequence[Mapping[str, Any]] = ()
         if is_odd:
-            if self._keeps_rows(unit) and not found.worst:
-                found = self._scored(unit, detector, batch, by_spark=True)
-            kept = found.worst
+            if self._keeps_rows(unit) and not scoring.worst:
+                scoring = self._scored(unit, detector, batch, by_spark=True)
+            kept = scoring.worst
             self._keep(unit, batch, kept)
             self._note_odd(unit, detector, batch)
             status = failed_status(monitor.severity)
-            result = replace(result, status=status, message=_told(found, limit or 0.0))
+            result = replace(result, status=status, message=_told(scoring, limit or 0.0))
         return with_details(
             replace(
                 result,
@@ -167,11 +169,11 @@ class RowAnomalyDetector:
                 upper=finite(limit),
                 score=share / limit if limit else None,
             ),
-            rows=found.rows,
-            odd=found.odd,
+            rows=scoring.rows,
+            odd=scoring.odd,
             threshold=finite(detector.threshold),
             contamination=unit.settings.contamination,
-            columns=found.columns,
+            columns=scoring.columns,
             left_out=dict(detector.left_out),
             history=[past[0], past[-1], len(past)],
             **({"failures": {"table": FAILURES.name, "rows": len(kept)}} if kept else {}),
@@ -186,19 +188,19 @@ class RowAnomalyDetector:
             return
         reader = self._reader(unit, batches, {b: self._size(b) for b in batches})
         statement = reader.sample(unit.settings.sample_size)
-        found = sampled_rows(self.place.spark, self.context.plan.model.name, statement)
-        names = np.array(found[ROW_BATCH].to_pylist(), dtype=object)
+        sample = sampled_rows(self.place.spark, self.context.plan.model.name, statement)
+        names = np.array(sample[ROW_BATCH].to_pylist(), dtype=object)
         for batch in batches:
-            mine = found.filter(pa.array(names == batch)) if len(names) else found
+            mine = sample.filter(pa.array(names == batch)) if len(names) else sample
             unit.rows[batch] = mine.drop_columns([ROW_BATCH])
 
     def _columns(self, settings: RowSettings) -> list[str]:
         """The columns that are compared: those named, or all that can be."""
         model = self.place.plan.model
         keys = {c.lower() for c in batch_columns(model)}
-        found = comparable(self.place.types, {*keys, *pii_columns(model)})
+        columns = comparable(self.place.types, {*keys, *pii_columns(model)})
         wanted = {c.lower() for c in settings.columns}
-        return [c for c in found if not wanted or c.lower() in wanted]
+        return [c for c in columns if not wanted or c.lower() in wanted]
 
     def _reader(self, unit: _Unit, batches: Sequence[str], sizes: Mapping[str, int]) -> RowSample:
         """Statements about the rows of some batches."""
@@ -226,12 +228,12 @@ class RowAnomalyDetector:
             places = np.repeat(np.arange(len(past)), [unit.rows[b].num_rows for b in past])
             rate = unit.settings.fpr or self.context.fpr(unit.monitor)
             try:
-                found: RowDetector | DecisionError = learn_rows(
+                outcome: RowDetector | DecisionError = learn_rows(
                     self._values(unit, rows), places, unit.settings.contamination, rate
                 )
             except DecisionError as error:
-                found = error
-            unit.learned = (tuple(past), found)
+                outcome = error
+            unit.learned = (tuple(past), outcome)
         return unit.learned[1]
 
     # --- scores --------------------------------------------------------------------------------
@@ -245,9 +247,9 @@ class RowAnomalyDetector:
             return self._scored_by_spark(unit, detector, batch)
         values = self._values(unit, rows)
         scores = detector.model.scores(values)
-        odd = np.flatnonzero(scores > detector.threshold)
-        reasons = detector.reasons(rows_at(values, odd)) if len(odd) else []
-        return _Found(rows.num_rows, len(odd), _columns(reasons))
+        outliers = np.flatnonzero(scores > detector.threshold)
+        reasons = detector.reasons(rows_at(values, outliers)) if len(outliers) else []
+        return _Found(rows.num_rows, len(outliers), _columns(reasons))
 
     def _scored_by_spark(self, unit: _Unit, detector: RowDetector, batch: str) -> _Found:
         from dqsql.engine.row_scores import scored_rows
@@ -255,7 +257,7 @@ class RowAnomalyDetector:
         private = pii_columns(self.place.plan.model)
         shown = [c for c in self.place.types if c.lower() not in private]
         scorer = self._scorer(unit, detector)
-        rows, odd, worst = scored_rows(
+        rows, outliers, worst = scored_rows(
             self.place.spark,
             self.context.plan.model.name,
             self._reader(unit, [batch], {}).whole(shown),
@@ -265,8 +267,8 @@ class RowAnomalyDetector:
             _SHOWN_ROWS,
             ROW,
         )
-        reasons = [json.loads(found["reasons"]) for found in worst]
-        return _Found(rows, odd, _columns(reasons), worst if self._keeps_rows(unit) else [])
+        reasons = [json.loads(row["reasons"]) for row in worst]
+        return _Found(rows, outliers, _columns(reasons), worst if self._keeps_rows(unit) else [])
 
     def _scorer(self, unit: _Unit, detector: RowDetector) -> RowScorer:
         return RowScorer(detector, tuple((c, self._is_text(c)) for c in unit.columns))

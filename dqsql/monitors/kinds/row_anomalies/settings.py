@@ -48,15 +48,15 @@ class RowSettings:
 def row_settings(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -> RowSettings:
     """The settings of a monitor. Raises AnnotationError."""
     given = read_settings(monitor, SETTINGS, defaults, positional=True)
-    found = RowSettings(**given, columns=tuple(map(column_named, monitor.positional)))
-    if found.window < found.min_history:
+    settings = RowSettings(**given, columns=tuple(map(column_named, monitor.positional)))
+    if settings.window < settings.min_history:
         raise AnnotationError(
-            f"@{NAME}: a window of {found.window} batches is smaller than min_history"
-            f" ({found.min_history})",
+            f"@{NAME}: a window of {settings.window} batches is smaller than min_history"
+            f" ({settings.min_history})",
             span=monitor.span,
             hint="make window larger, or min_history smaller",
         )
-    return found
+    return settings
 
 
 def column_named(text: str) -> str:
