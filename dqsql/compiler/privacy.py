@@ -238,25 +238,25 @@ def _sources(sql: str, name: str) -> frozenset[str]:
     shown = [root]
     while shown:
         node = shown.pop()
-        untold = _untold(node.expression)
-        shown += [n for n in node.downstream if _column(n.name) not in untold]
+        hidden = _hidden_columns(node.expression)
+        shown += [n for n in node.downstream if _column(n.name) not in hidden]
         if not node.downstream:
             table = node.expression.name if isinstance(node.expression, exp.Table) else ""
             sources.add(f"{table}.{_column(node.name)}".lower())
     return frozenset(sources)
 
 
-def _untold(expression: exp.Expr) -> set[str]:
+def _hidden_columns(expression: exp.Expr) -> set[str]:
     """The names of the columns in an expression whose values it does not show.
 
     They are only compared, counted or measured, or decide which of other values is shown.
     """
     columns = list(expression.find_all(exp.Column))
-    shown_names = {c.name.lower() for c in columns if _is_told(c, expression)}
+    shown_names = {c.name.lower() for c in columns if _is_revealed(c, expression)}
     return {c.name.lower() for c in columns} - shown_names
 
 
-def _is_told(column: exp.Column, within: exp.Expr) -> bool:
+def _is_revealed(column: exp.Column, within: exp.Expr) -> bool:
     node: exp.Expr = column
     while node is not within and node.parent is not None:
         part = _DECIDING.get(type(node.parent))

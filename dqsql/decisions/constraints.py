@@ -378,14 +378,14 @@ def _seen(
 ) -> str:
     if (about := _rows_seen(observation, expression)) is not None:
         return about
-    text = f"{observation.text} is {_told_apart(observation, bounds, apart)}"
+    text = f"{observation.text} is {_rounded_text(observation, bounds, apart)}"
     if observation.value is not None:
         text += _UNITS.get(observation.name, "")
     failing = _failing_rows(observation)
     return f"{text} ({failing})" if failing and observation.value != 1 else text
 
 
-def _told_apart(observation: Observation, bounds: Bounds | None, apart: float | None) -> str:
+def _rounded_text(observation: Observation, bounds: Bounds | None, apart: float | None) -> str:
     """The value, with all of its digits where fewer look like a limit that it is not.
 
     Values that are `apart` have digits in which they differ.

@@ -228,14 +228,14 @@ def words_of(changes: Sequence[ContractChange]) -> str:
     parts = []
     for breaking, title in ((True, "breaking"), (False, "compatible")):
         mine = [c for c in changes if c.breaking is breaking]
-        kinds = sorted({c.kind for c in mine}, key=_told_at)
+        kinds = sorted({c.kind for c in mine}, key=_kind_order)
         texts = [f"{k} {', '.join(c.text for c in mine if c.kind == k)}" for k in kinds]
         if texts:
             parts.append(f"{title}: {', '.join(texts)}")
     return "; ".join(parts)
 
 
-def _told_at(kind: str) -> tuple[int, str]:
+def _kind_order(kind: str) -> tuple[int, str]:
     known = (REMOVED, NARROWED, RETYPED, WIDENED, ADDED)
     return (known.index(kind) if kind in known else len(known), kind)
 

@@ -48,7 +48,7 @@ def updated_findings(
     checks: Collection[str] | None = None,
     retired: Collection[str] = (),
     passed_after: Callable[[str, str], Sequence[str]] = lambda check_id, batch: (),
-    told_of: Callable[[str, Sequence[str]], Sequence[Row]] = lambda check_id, batches: (),
+    verdicts_of: Callable[[str, Sequence[str]], Sequence[Row]] = lambda check_id, batches: (),
     dropped: Collection[str] = (),
 ) -> list[Row] | None:
     """All findings of one model after some verdicts; None where they are as they were.
@@ -67,8 +67,8 @@ def updated_findings(
         passed_after: gives the batches after one on which a check passed in earlier runs, oldest
             first. A failure before such a batch is a finding of its own, which that batch resolves:
             the same as if all batches had been checked in order.
-        told_of: gives the verdicts (rows of dq_results) of a check on batches in earlier runs: what
-            is left to tell of a finding from which batches were taken.
+        verdicts_of: gives the verdicts (rows of dq_results) of a check on batches in earlier runs:
+            what is left to tell of a finding from which batches were taken.
         dropped: batches that had rows once, and of which nothing is kept: no finding is about them.
     """
     by_check = _by_check(results)
@@ -115,16 +115,16 @@ def updated_findings(
         again = tested.keys() & known or (tested and row.get("segments") is None)
         if key not in before or not set(known).issubset(row["batches"]) or again:
             rest = [b for b in row["batches"] if b not in tested]
-            run_verdicts = [_told(r) for b in row["batches"] for r in tested.get(b, ())]
-            row.update(_telling(row, (*run_verdicts, *told_of(row["check_id"], rest))))
+            run_verdicts = [_verdict_row(r) for b in row["batches"] for r in tested.get(b, ())]
+            row.update(_summary(row, (*run_verdicts, *verdicts_of(row["check_id"], rest))))
         if key in back and row["resolved_at"] is not None and known == row["batches"]:
             # It has passed since: nobody has to hear of it again.
             row.update(before[key], resolved_batch=row["resolved_batch"], reason=None)
         elif key in before and _failed_once_more(before[key], row, tested):
             # Its end alone would hide that another batch waits for a review.
-            _tell_again(row, now)
+            _notify_again(row, now)
         elif key in before and _fails_elsewhere(before[key], row):
-            _tell_again(row, now)
+            _notify_again(row, now)
             if row["state"] == ACKNOWLEDGED:
                 row.update(state=OPEN, **dict.fromkeys(("acknowledged_at", "author", "reason")))
     return list(rows.values()) if rows != before else None
@@ -291,22 +291,22 @@ def _extend(row: Row, batch: str, bad: Sequence[Result], now: dt.datetime) -> No
     worst = worst_status([Status(row["status"]), *(r.status for r in bad)])
     if worst is Status.FAIL and row["status"] == Status.WARN.value:
         # Who was told of a warning is owed the failure, even if it is resolved at once.
-        _tell_again(row, now)
-    verdicts = [_told(r) for r in bad]
+        _notify_again(row, now)
+    verdicts = [_verdict_row(r) for r in bad]
     row.update(_extent(batches), status=worst.value, last_seen_at=now)
     row.update(_segments(verdicts, row.get("segments")))
     if batch == batches[-1]:
         row.update(_message(verdicts))
 
 
-def _tell_again(row: Row, now: dt.datetime) -> None:
+def _notify_again(row: Row, now: dt.datetime) -> None:
     """Let a finding that was told as open be told so once more, whatever becomes of it."""
     if row["notified_at"] is not None:
         row["undelivered_at"] = now
     row.update(notified_at=None, undelivered_to=None)
 
 
-def _told(result: Result) -> Row:
+def _verdict_row(result: Result) -> Row:
     """What a finding tells of a verdict, in the columns of dq_results."""
     verdict: Row = {
         "batch": result.batch or "",
@@ -316,7 +316,7 @@ def _told(result: Result) -> Row:
     return {**verdict, "status": result.status.value, "severity": result.severity.value}
 
 
-def _telling(row: Row, verdicts: Iterable[Row]) -> Row:
+def _summary(row: Row, verdicts: Iterable[Row]) -> Row:
     """What a finding tells by the verdicts on its batches; nothing where none is known.
 
     Of batches whose verdicts are gone it is as bad as it was.

@@ -386,7 +386,7 @@ def _words(
     if not flagged:
         text = f"like the {size} batches before it: {far}"
     else:
-        contributors = told_of(contributions)
+        contributors = named_contributions(contributions)
         contributors = [
             c for c in contributors if c.score >= contributors[0].score / 4 or np.isinf(c.score)
         ]
@@ -399,7 +399,7 @@ def _words(
     return text
 
 
-def told_of(contributions: Sequence[MetricContribution]) -> list[MetricContribution]:
+def named_contributions(contributions: Sequence[MetricContribution]) -> list[MetricContribution]:
     """The metrics that are furthest out, as far as they are out at all."""
     return [c for c in contributions[:_TOLD] if c.score > 0]
 

@@ -24,7 +24,7 @@ _FEWEST_TASKS = 4
 def counting_bytes(spark: SparkSession) -> Iterator[Callable[[], int | None]]:
     """What gives the bytes of input of the jobs that this thread has run inside the block.
 
-    It gives None where Spark does not tell: a server of Spark Connect.
+    It gives None where Spark does not on_progress: a server of Spark Connect.
     """
     context = getattr(spark, "_sc", None)
     if context is None:
@@ -60,7 +60,7 @@ def _bytes_of_stage(store: Any, stage: int) -> int:
 
 @contextmanager
 def watched_tasks(
-    spark: SparkSession, tell: Callable[[int, int], None], interval: float = _INTERVAL
+    spark: SparkSession, on_progress: Callable[[int, int], None], interval: float = _INTERVAL
 ) -> Iterator[None]:
     """Tell every few seconds how many tasks of the stages at work are done, and how many there are.
 
@@ -79,7 +79,7 @@ def watched_tasks(
             except Py4JError:
                 return  # the session is gone
             if total >= _FEWEST_TASKS:
-                tell(finished, total)
+                on_progress(finished, total)
 
     thread = threading.Thread(target=watch, name="tasks", daemon=True)
     thread.start()

@@ -263,7 +263,7 @@ def was_slower(error: Exception) -> bool:
 
 
 @dataclass(frozen=True)
-class Telling(AbstractContextManager[None, None]):
+class StorageFailures(AbstractContextManager[None, None]):
     """Turns failures of delta-rs and Arrow while `doing` something into StorageErrors."""
 
     doing: str

@@ -94,7 +94,7 @@ class FailureSampler:
         except EngineError as error:
             return Samples(list(results), notes=(error.message,), scans=1)
         counts = Counter((r[CHECK], r["batch"]) for r in sample_rows)
-        noted_results = _told(results, counts, FAILURES.name)
+        noted_results = _with_samples(results, counts, FAILURES.name)
         return Samples(noted_results, [self._row(r) for r in sample_rows], scans=1)
 
     def _all(
@@ -123,7 +123,9 @@ class FailureSampler:
         with translated("cannot count the failing rows"):
             sample_rows = fetched(frame.where(f"{quoted(RANK)} <= {_SHOWN}").drop(RANK)).to_pylist()
             counted = fetched(frame.groupBy("batch", CHECK).count()).to_pylist()
-        noted_results = _told(results, {(r[CHECK], r["batch"]): r["count"] for r in counted}, table)
+        noted_results = _with_samples(
+            results, {(r[CHECK], r["batch"]): r["count"] for r in counted}, table
+        )
         return Samples(noted_results, [self._row(r) for r in sample_rows], scans=1)
 
     def _clear(self, results: Sequence[Result]) -> None:
@@ -151,7 +153,7 @@ class FailureSampler:
         }
 
 
-def _told(
+def _with_samples(
     results: Sequence[Result], counts: Mapping[tuple[str, str | None], int], table: str
 ) -> list[Result]:
     """The verdicts, with the place of the rows in the messages of those that failed."""

@@ -294,7 +294,7 @@ def _model_span(text: str, model: CheckModel) -> Span:
 
 
 @contextmanager
-def loss_told(doing: str) -> Iterator[None]:
+def reporting_loss(doing: str) -> Iterator[None]:
     """Turn what Spark raises inside the block where it is gone into ConnectionLostErrors."""
     try:
         yield

@@ -139,12 +139,12 @@ class Journal:
                 self.failed[work.model] = error
 
     def _write(self, works: Sequence[Work]) -> None:
-        from dqsql.engine.failures import loss_told
+        from dqsql.engine.failures import reporting_loss
 
         with self._writing:
             start = time.monotonic()
             try:
-                with loss_told("what was found could not be stored"):
+                with reporting_loss("what was found could not be stored"):
                     self._write_all(works)
             finally:
                 self.seconds += time.monotonic() - start

@@ -136,7 +136,7 @@ class CompletedRuns:
         return start is not None and bool(known) and max(known) < start != self.now
 
 
-def untold_failures(store: Store, ledgers: Ledgers) -> dict[str, list[str]]:
+def unreported_failures(store: Store, ledgers: Ledgers) -> dict[str, list[str]]:
     """By model the batches that wait for a review since a run flagged them that was killed then."""
     completed = CompletedRuns(store)
     return {

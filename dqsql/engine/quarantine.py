@@ -119,7 +119,7 @@ class RowSplitter:
             ).query()
             replaced = None if whole else (*batches.batches, *retired)
             good, counts = self._written(statement, batches, replaced)
-        return Split(counts, (self._told(sum(counts.values()), rows),), 1, good)
+        return Split(counts, (self._quarantine_message(sum(counts.values()), rows),), 1, good)
 
     def _written(
         self, statement: exp.Expr, batches: BatchFilter, replaced: Collection[str] | None
@@ -214,7 +214,7 @@ class RowSplitter:
                 hint="the tables have columns of these names: leave it out, or rename it",
             )
 
-    def _told(self, bad: int, rows: int) -> str:
+    def _quarantine_message(self, bad: int, rows: int) -> str:
         where = f"{self.quarantine.schema}.{self.quarantine.quarantined}"
         verb = "is" if bad == 1 else "are"
         return f"{bad:,} of {rows:,} rows {verb} quarantined in {where}"

@@ -55,16 +55,16 @@ def register_source(
     spark: SparkSession,
     source: Source,
     about: str | None = None,
-    tell: Callable[[UnevenFiles], None] = lambda found: None,
+    on_uneven: Callable[[UnevenFiles], None] = lambda found: None,
     root: Path | None = None,
 ) -> Mapping[str, str]:
     """Make a file source readable under the name that `{{ source(..) }}` renders to.
 
-    Sources that are tables need nothing. `about` is what people call it, by default the source's
-    name. `tell` is told of files that lack columns of others. Files in the folder `root`, by
-    default the current one, are named as they are there. Returns the options that its files are
-    read with. Raises SourceNotFoundError where the file is missing or has no columns, EngineError
-    where its files do not fit together.
+    Sources that are tables need nothing. `about` is what people call it, by default the
+    source's name. `on_uneven` is called with files that lack columns of others. Files in the
+    folder `root`, by default the current one, are named as they are there. Returns the options
+    that its files are read with. Raises SourceNotFoundError where the file is missing or has no
+    columns, EngineError where its files do not fit together.
     """
     if source.path is None:
         return {}
@@ -87,7 +87,7 @@ def register_source(
             in_path = named_in_paths(source.path, uneven.unlike, options)
             known = merged_schema([reader.load(file).schema for file in files], in_path)
         if uneven is not None:
-            tell(uneven)
+            on_uneven(uneven)
         if known is not None:
             reader = reader.schema(known)
         # Delta takes each letter of a path as it is.
@@ -242,7 +242,7 @@ def _register_noted(
 ) -> None:
     """Register a source, and look at the rows of its CSV and JSON files, the columns of others."""
 
-    def tell(uneven: UnevenFiles) -> None:
+    def on_uneven(uneven: UnevenFiles) -> None:
         if uneven.missing:
             done.missing[source.unique_id] = uneven.missing
             done.notes.append(
@@ -250,7 +250,7 @@ def _register_noted(
                 f" has no column {', '.join(uneven.missing)}, which older files have: null there"
             )
 
-    options = register_source(spark, source, tell=tell, root=project.root)
+    options = register_source(spark, source, on_uneven=on_uneven, root=project.root)
     if source.file_format == "csv":
         done.notes += ragged_notes(source, options, project.root)
     elif source.file_format == "json" and _CORRUPT in spark.table(source.relation).columns:

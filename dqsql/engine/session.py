@@ -192,13 +192,13 @@ def _apply(spark: SparkSession, settings: Mapping[str, str], user: object) -> tu
         _USES.setdefault((session, key), _Use(before)).wanted[user] = value
         used.append(key)
         if before != value:
-            with _told_nothing():
+            with _without_warnings():
                 spark.conf.set(key, value)
     return session, used
 
 
 @contextmanager
-def _told_nothing() -> Iterator[None]:
+def _without_warnings() -> Iterator[None]:
     """Without what a client of Connect warns of: that a setting is there for old programs."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The SQL config .* has been deprecated", UserWarning)
@@ -207,7 +207,7 @@ def _told_nothing() -> Iterator[None]:
 
 def _restore(spark: SparkSession, key: str, value: str | None) -> None:
     try:
-        with _told_nothing():
+        with _without_warnings():
             if value is None:
                 spark.conf.unset(key)
             else:

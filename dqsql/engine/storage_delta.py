@@ -25,7 +25,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.engine import delta_log, storage_base
-from dqsql.engine.delta_log import Telling, among
+from dqsql.engine.delta_log import StorageFailures, among
 from dqsql.engine.paths import refuse_unreadable
 from dqsql.engine.selects import fetched, is_remote
 from dqsql.engine.storage_base import (
@@ -89,7 +89,7 @@ class DeltaFolderStore(Store):
     ) -> pa.Table:
         """See `Store.select_arrow`."""
         wanted = list(columns or table.column_names)
-        with self.telling(f"cannot read {table.name}"):
+        with self.reporting(f"cannot read {table.name}"):
             delta_table = self._to_read(table.name)
             if delta_table is None:
                 return no_rows(table, wanted)
@@ -145,7 +145,7 @@ class DeltaFolderStore(Store):
     # --- states --------------------------------------------------------------------------------
 
     def _read_states(self, name: str, batches: Collection[str] | None) -> DataFrame | None:
-        with self.telling(f"cannot read {name}"):
+        with self.reporting(f"cannot read {name}"):
             table = self._to_read(name)
             if table is None:
                 return None
@@ -171,7 +171,7 @@ class DeltaFolderStore(Store):
 
     def has(self, name: str) -> bool:
         """See `Store.has`."""
-        with self.telling(f"cannot read {name}"):
+        with self.reporting(f"cannot read {name}"):
             return self._to_read(name) is not None
 
     def replace_rows(
@@ -212,7 +212,7 @@ class DeltaFolderStore(Store):
         """See `Store.versions`."""
         versions = {}
         for name in names:
-            with self.telling(f"cannot read {name}"):
+            with self.reporting(f"cannot read {name}"):
                 versions[name] = self._version(name)
         return {name: version for name, version in versions.items() if version is not None}
 
@@ -224,7 +224,7 @@ class DeltaFolderStore(Store):
 
     def sizes(self, name: str) -> Mapping[str, int] | None:
         """See `Store.sizes`."""
-        with self.telling(f"cannot read {name}"):
+        with self.reporting(f"cannot read {name}"):
             table = self._to_read(name)
             if table is None:
                 return None
@@ -243,7 +243,7 @@ class DeltaFolderStore(Store):
         """
         for name in sorted(self._written):
             try:
-                with self.telling(f"could not compact {name}"):
+                with self.reporting(f"could not compact {name}"):
                     table = self.table(name)
                     if table is not None:
                         self._compact(name, table)
@@ -343,7 +343,7 @@ class DeltaFolderStore(Store):
 
     def _commit(self, name: str, write: Callable[[], None]) -> None:
         """Do a write; again where another process was faster, as it may be done twice."""
-        with self.telling(f"cannot write {name}"):
+        with self.reporting(f"cannot write {name}"):
             for left in reversed(range(_ATTEMPTS)):
                 try:
                     write()
@@ -356,9 +356,9 @@ class DeltaFolderStore(Store):
         self._written.add(name)
         self._opened.pop(name, None)
 
-    def telling(self, doing: str) -> Telling:
+    def reporting(self, doing: str) -> StorageFailures:
         """Turns failures of delta-rs and Arrow into StorageErrors."""
-        return Telling(doing, self.location)
+        return StorageFailures(doing, self.location)
 
     # --- what Spark reads and writes -----------------------------------------------------------
 
@@ -420,7 +420,7 @@ class DeltaFolderStore(Store):
         if self._is_out_of_reach:
             self._replace_rows(name, delta_log.nullable(fetched(rows)), batches)
             return
-        with self.telling(f"cannot read {name}"):
+        with self.reporting(f"cannot read {name}"):
             present = self.table(name)
         if present is not None and delta_log.other_types(
             present, Schema.from_json(delta_log.delta_fields(rows.schema))

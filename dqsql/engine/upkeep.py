@@ -143,7 +143,7 @@ class Upkeep:
             return {}
         has_model = any(field.name == "model" for field in table.schema().fields)
         keys = ["model", "batch"] if has_model else ["batch"]
-        with self.store.telling(f"cannot read {name}"):
+        with self.store.reporting(f"cannot read {name}"):
             rows = rows_of(table).to_table(columns=keys)
         counted = Counter(
             zip(
@@ -213,14 +213,14 @@ class Upkeep:
         return rows_of(table).scanner().to_reader()
 
     def _table(self, name: str) -> DeltaTable | None:
-        with self.store.telling(f"cannot read {name}"):
+        with self.store.reporting(f"cannot read {name}"):
             return self.store.table(name)
 
     def _delete(self, name: str, table: DeltaTable, condition: str) -> int:
         before = sum(file.rows for file in logged_files(table))
         # Not by delta-rs's DELETE, which writes texts as views that Arrow cannot filter.
         nothing = rows_of(table).schema.empty_table()
-        with self.store.telling(f"cannot write {name}"):
+        with self.store.reporting(f"cannot write {name}"):
             write_deltalake(table, nothing, mode="overwrite", predicate=condition)
         table.update_incremental()
         return before - sum(file.rows for file in logged_files(table))

@@ -208,14 +208,14 @@ class StoredVerdicts:
 
     def of(self, check_id: str, batches: Sequence[str]) -> list[dict[str, Any]]:
         """The verdicts of a check on batches, as rows. Raises StorageError."""
-        new = [b for b in batches if b not in self._told]
-        self._told.update((b, []) for b in new)
+        new = [b for b in batches if b not in self._stored_verdicts]
+        self._stored_verdicts.update((b, []) for b in new)
         for row in stored_rows(self.store, RESULTS, self.model, new, columns=_COLUMNS):
-            self._told[row["batch"]].append(row)
-        return [r for b in batches for r in self._told[b] if r["check_id"] == check_id]
+            self._stored_verdicts[row["batch"]].append(row)
+        return [r for b in batches for r in self._stored_verdicts[b] if r["check_id"] == check_id]
 
     @cached_property
-    def _told(self) -> dict[str, list[dict[str, Any]]]:
+    def _stored_verdicts(self) -> dict[str, list[dict[str, Any]]]:
         """What was read of batches so far."""
         return {}
 

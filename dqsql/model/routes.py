@@ -14,7 +14,7 @@ _FILTERS = ("owners", "tags", "severity")
 _SEVERITIES = ("warn", "error")
 
 
-class Tellable(Protocol):
+class RoutedFinding(Protocol):
     """What of a finding decides who hears of it."""
 
     @property
@@ -49,7 +49,7 @@ class Route:
         """The route for people, without secrets."""
         return f"{self.kind} {', '.join(self.address)}"
 
-    def wants(self, notice: Tellable) -> bool:
+    def wants(self, notice: RoutedFinding) -> bool:
         """Whether the finding goes this way."""
         return (
             (not self.owners or notice.owner in self.owners)

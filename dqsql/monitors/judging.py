@@ -65,7 +65,7 @@ class MonitorRun:
     batches that a person accepted or rejected; `before` is what monitors learned from before the
     scan. `replayed` is how many of the newest stored batches will be decided on again. A run that
     `holds` rows back does not learn from batches of which checks could not be computed; none learns
-    from `empty` ones, without rows. `comes_again` says that the run looks for what is new.
+    from `empty` ones, without rows. `finds_new` says that the run looks for what is new.
     """
 
     place: Workplace
@@ -80,7 +80,7 @@ class MonitorRun:
     store_failures: bool = False
     holds: bool = False
     empty: frozenset[str] = frozenset()
-    comes_again: bool = False
+    finds_new: bool = False
 
     def judge(
         self,
@@ -116,7 +116,7 @@ class MonitorRun:
             detector.prepare(sound)
         plan = self.place.plan
         known = self.place.ledger
-        open_ones = Waiting.of(plan, known, ordered, rows, self.now, comes_again=self.comes_again)
+        open_ones = Waiting.of(plan, known, ordered, rows, self.now, finds_new=self.finds_new)
         for index, batch in enumerate(ordered):
             if index and learn_before_scan(self.place, replace(before, batches=(batch,))):
                 return Judged(rest=tuple(ordered[index:]))

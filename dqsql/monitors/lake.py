@@ -96,7 +96,7 @@ class Lake:
                     self.spark,
                     [name],
                     root=self.project.root,
-                    unreadable=self._tell,
+                    unreadable=self._refuse_or_note,
                     csv_options=partial(csv_options, self.spark),
                 )
         except SourceNotFoundError as error:
@@ -109,7 +109,7 @@ class Lake:
         except UsageError as error:
             raise UsageError(error.message, hint=nearest(name, known) or error.hint) from error
 
-    def _tell(self, name: str, error: Exception) -> None:
+    def _refuse_or_note(self, name: str, error: Exception) -> None:
         if self.unreadable is None:
             raise error
         self.unreadable.append(name)

@@ -86,7 +86,7 @@ class UncomputedChecks:
             del self.verdicts[batch]
         return part
 
-    def told_with(self, done: ModelResult) -> ModelResult:
+    def with_unchecked(self, done: ModelResult) -> ModelResult:
         """A result, with the verdicts on batches that were not checked again as it tells them.
 
         The errors of checks that do not compile are the model's, and told with it.

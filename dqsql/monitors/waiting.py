@@ -32,7 +32,7 @@ class Waiting:
         rows: Mapping[str, int],
         now: dt.datetime,
         *,
-        comes_again: bool,
+        finds_new: bool,
     ) -> Waiting:
         """Those of some batches, with so many rows, of a run that began `now`.
 
@@ -40,7 +40,7 @@ class Waiting:
         """
         batch_by = plan.model.config.batch_by
         return cls(
-            full_later(batches, ledger, rows, batch_by, now) if comes_again else {},
+            full_later(batches, ledger, rows, batch_by, now) if finds_new else {},
             frozenset(b for b in batches if is_open(b, batch_by, now)),
         )
 
@@ -55,10 +55,12 @@ class Waiting:
             text += f" check: judged from {self.later[batch]:%Y-%m-%d %H:%M} UTC on"
             return [result_of(m, batch, Status.SKIPPED, text) for m in kind.of(plan)]
         verdicts = detector.judge(batch)
-        return [self._told(r) for r in verdicts] if batch in self.unfinished else verdicts
+        return (
+            [self._marked_unfinished(r) for r in verdicts] if batch in self.unfinished else verdicts
+        )
 
     @staticmethod
-    def _told(result: Result) -> Result:
+    def _marked_unfinished(result: Result) -> Result:
         if result.status not in (Status.WARN, Status.FAIL):
             return result
         return replace(result, message=f"{result.message} ({result.batch} is not over)")

@@ -81,7 +81,7 @@ class Notice:
         return printable(", ".join(p for p in parts if p))
 
     @property
-    def is_told_in_full(self) -> bool:
+    def is_shown_in_full(self) -> bool:
         """Whether more than its line is told: what is over, or follows from another, needs none."""
         return self.event == "opened" and not self.cause
 
@@ -132,7 +132,7 @@ def body_of(notices: Sequence[Notice]) -> str:
     lines = []
     for notice in notices[:_MAX_TOLD]:
         lines.append(notice.line)
-        if notice.is_told_in_full:
+        if notice.is_shown_in_full:
             impact = shorten(printable(notice.impact), _MAX_TEXT)
             details = (impact, notice.about, notice.url, notice.command)
             lines += [f"    {line}" for line in details if line]
@@ -181,7 +181,7 @@ def _slack(text: str) -> str:
 
 def _slack_finding(notice: Notice) -> str:
     """What comes of data is code, so that nothing in it is a link or a mention."""
-    if not notice.is_told_in_full:
+    if not notice.is_shown_in_full:
         return _slack_code(notice.line)
     impact = [shorten(printable(notice.impact), _MAX_TEXT)] if notice.impact else []
     link = f"<{_slack(notice.url)}|open in the report>" if notice.url else ""
@@ -215,7 +215,7 @@ def _teams(text: str) -> str:
 
 def _teams_finding(notice: Notice) -> Iterator[dict[str, Any]]:
     yield _block(_teams(notice.line), fontType="monospace", separator=True)
-    if not notice.is_told_in_full:
+    if not notice.is_shown_in_full:
         return
     if notice.impact:
         impact = shorten(printable(notice.impact), _MAX_TEXT)

@@ -76,7 +76,7 @@ def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> _Json
     rules: list[_Json] = []
     for check in plan.declared:
         own = properties.get((check.column or "").lower())
-        if _is_said(check, own, properties):
+        if _is_expressed(check, own, properties):
             continue
         target = rules if own is None or not _on_column(check) else own.setdefault("quality", [])
         target.append(_rule(check))
@@ -120,7 +120,9 @@ def _fills(check: Check | Monitor) -> bool:
     )
 
 
-def _is_said(check: Check | Monitor, own: _Json | None, properties: Mapping[str, _Json]) -> bool:
+def _is_expressed(
+    check: Check | Monitor, own: _Json | None, properties: Mapping[str, _Json]
+) -> bool:
     """Put a check into what the standard has words for; whether that says all of it."""
     name, args = _call(check.expression)
     if name in _COLUMNS:

@@ -224,7 +224,7 @@ def _checked(
         request=BatchRequest(),
         run_id=run_id,
         now=now,
-        tell=silent,
+        on_step=silent,
         # What it gathers is never written.
         journal=Journal(store),
     )

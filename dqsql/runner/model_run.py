@@ -67,7 +67,7 @@ from dqsql.runner.stages import (
     constraints,
     newest_again,
 )
-from dqsql.runner.warnings import why_nothing
+from dqsql.runner.warnings import nothing_new_note
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 class ModelRun:
     """One run of one model. The model's view must be registered.
 
-    What it finds goes to the `journal`. `tell` is told the model's name and what is being done.
+    What it finds goes to the `journal`. `on_step` is given the model's name and what is being done.
     `ledger` has no batches that are `retired`. With `only_new`, flagged batches of an earlier run
     are no failure of this one. `label` names the batch of a model without `batch_by`; without it,
     the run does. `good` are the rows that were not quarantined, once known, `tested` the batches,
@@ -95,7 +95,7 @@ class ModelRun:
     request: BatchRequest
     run_id: str
     now: dt.datetime
-    tell: Callable[[str, str], None]
+    on_step: Callable[[str, str], None]
     journal: Journal
     retired: Mapping[str, BatchRecord] = field(default_factory=dict)
     limits: RunLimits = field(default_factory=RunLimits)
@@ -164,13 +164,13 @@ class ModelRun:
             uncomputed.note(new.results)
             done = new if done is None else joined_results(done, new)
         done = done or self._nothing(choice)
-        return done if self.only_new else uncomputed.told_with(done)
+        return done if self.only_new else uncomputed.with_unchecked(done)
 
     def _nothing(self, choice: BatchChoice) -> ModelResult:
         """The result where no batch is to be checked."""
         waiting = () if self.only_new else flagged_last(self.ledger)
         notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
-        why = why_nothing(choice, self.request)
+        why = nothing_new_note(choice, self.request)
         looks = self._looks
         return self._result(notes, skipped=why, scans=looks, waiting=waiting, gone=choice.gone)
 
@@ -289,7 +289,7 @@ class ModelRun:
         )
 
     def _step(self, text: str) -> None:
-        self.tell(self.plan.model.name, text)
+        self.on_step(self.plan.model.name, text)
 
     # --- batches -------------------------------------------------------------------------------
 
@@ -405,8 +405,8 @@ class ModelRun:
             before=self._before,
             store_failures=self.limits.store_failures,
             holds=self._holds,
-            empty=tested.asked_in_vain,
-            comes_again=(self._choice or tested.choice).newest is not None,
+            empty=tested.without_rows,
+            finds_new=(self._choice or tested.choice).newest is not None,
         )
         return run.judge(tested.batches, measured.values, measured.rows, results)
 

@@ -68,7 +68,7 @@ def notify(
     read_routes(project.settings.get(SETTING))
     names = [m.name for m in project.models]
     with locked(project.target, names), open_tables(project, spark, step, writes=True) as store:
-        return tell(store, project, names, dry_run=dry_run)
+        return notify_due(store, project, names, dry_run=dry_run)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class AfterRun:
         return began and row["model"] in self.known
 
 
-def tell(
+def notify_due(
     store: Store,
     project: Project,
     models: Sequence[str],

@@ -25,7 +25,7 @@ from dqsql.engine.ledger import (
     read_ledgers,
     refuse_unsound,
     take_retired,
-    untold_failures,
+    unreported_failures,
     versions_after,
 )
 from dqsql.engine.registered import Registered
@@ -54,7 +54,7 @@ from dqsql.runner.auto import is_open, keep_columns, with_columns, with_columns_
 from dqsql.runner.changes import ChangeFinder, Changes
 from dqsql.runner.compilation import CompileResult, git_sha, recompiled
 from dqsql.runner.concurrency import InOrder
-from dqsql.runner.notify import AfterRun, tell
+from dqsql.runner.notify import AfterRun, notify_due
 from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people, resolve_gone
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
@@ -116,7 +116,7 @@ class ProjectRun:
     _retired: Mapping[str, Mapping[str, BatchRecord]] = field(default_factory=dict)
     _rates: ProjectRates = field(default_factory=ProjectRates)
     _changes: Changes = field(default_factory=Changes)
-    _untold: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    _unreported: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _registered: Registered = field(default_factory=Registered, init=False)
     _by_columns_of_now: dict[str, Plan] = field(default_factory=dict, init=False)
     _together: Mapping[str, Together] = field(default_factory=dict, init=False)
@@ -209,7 +209,7 @@ class ProjectRun:
             for p in self.compiled.plans
         }
         self._rates = project_rates(self._project, self.compiled.plans, ledgers)
-        self._untold = untold_failures(store, {n: ledgers[n] for n in names})
+        self._unreported = unreported_failures(store, {n: ledgers[n] for n in names})
         return {model for model, ledger in ledgers.items() if ledger}
 
     def _checked(self, session: LazySession, journal: Journal) -> tuple[ModelResult, ...]:
@@ -298,7 +298,7 @@ class ProjectRun:
         sha = git_sha(self._project.root)
         store.append(RUNS, [run_row(result, self._project.target.ansi, sha, versions)])
         after = AfterRun(self.started, known)
-        sent = tell(store, self._project, sorted({*worked, *gone}), after=after)
+        sent = notify_due(store, self._project, sorted({*worked, *gone}), after=after)
         return replace(result, warnings=(*result.warnings, *sent.problems))
 
     def _gone(self, store: Store) -> list[str]:
@@ -356,12 +356,12 @@ class ProjectRun:
                 )
                 self.listener.model_finished(index, total, models[index - 1])
 
-    def _with_untold(self, result: ModelResult) -> ModelResult:
+    def _with_unreported(self, result: ModelResult) -> ModelResult:
         """The result with the failures of a run that was killed, which nobody has heard of."""
         if self.request.only_new:
             return result
         known = {*result.waiting, *result.batches}
-        left = [b for b in self._untold.get(result.model, ()) if b not in known]
+        left = [b for b in self._unreported.get(result.model, ()) if b not in known]
         return replace(result, waiting=(*left, *result.waiting))
 
     def _asks_for_all(self, model: str) -> bool:
@@ -380,18 +380,18 @@ class ProjectRun:
         )
 
     def _run_model(
-        self, plan: Plan, spark: SparkSession, journal: Journal, tell: Callable[[str, str], None]
+        self, plan: Plan, spark: SparkSession, journal: Journal, on_step: Callable[[str, str], None]
     ) -> ModelResult:
         """Check one model; what goes wrong with it does not stop the others."""
         from dqsql.engine.consumption import counting_bytes
-        from dqsql.engine.failures import loss_told
+        from dqsql.engine.failures import reporting_loss
 
         model = plan.model
         start = time.monotonic()
         together = self._together.get(model.name)
-        prepare = partial(self._prepared, spark=spark, journal=journal, tell=tell)
+        prepare = partial(self._prepared, spark=spark, journal=journal, on_step=on_step)
         try:
-            with loss_told(f"cannot check {model.name}"):
+            with reporting_loss(f"cannot check {model.name}"):
                 if together is None:
                     work = prepare(plan)
                 with counting_bytes(spark) as bytes_read:
@@ -401,7 +401,7 @@ class ProjectRun:
                     result = replace(result, bytes_read=bytes_read())
             if work.good is not None:
                 self.good[model.name] = work.good
-            return self._with_untold(result)
+            return self._with_unreported(result)
         except DqsqlError as error:
             seconds = time.monotonic() - start
             plan = self._by_columns_of_now.get(model.name, plan)
@@ -410,7 +410,7 @@ class ProjectRun:
             return ModelResult(model.name, model.path, seconds=seconds, error=failure)
 
     def _prepared(
-        self, plan: Plan, spark: SparkSession, journal: Journal, tell: Callable[[str, str], None]
+        self, plan: Plan, spark: SparkSession, journal: Journal, on_step: Callable[[str, str], None]
     ) -> ModelRun:
         """The run of a model whose view is registered. Raises DqsqlError."""
         from dqsql.engine.preparation import relation_ids
@@ -440,7 +440,7 @@ class ProjectRun:
             request=self.request.batches_for(model.name),
             run_id=self.run_id,
             now=self.started,
-            tell=tell,
+            on_step=on_step,
             limits=limits_of(model, self._project, store_failures=self.request.store_failures),
             rates=self._rates,
             reviews=self._reviews.get(model.name, {}),

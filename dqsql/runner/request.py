@@ -30,7 +30,7 @@ _STORE_VARS = "store_vars"
 _HASH = re.compile(r"hmac-sha256:[0-9a-f]{16}")
 _SWITCHES = ("full_refresh", "fail_fast", "store_failures", "quarantine", "only_new", "dbt_tests")
 # What the last run was told, and a retry is told again.
-_TOLD_AGAIN: Mapping[str, Shape] = {
+_ARGUMENTS: Mapping[str, Shape] = {
     **dict.fromkeys(("target", "profile", "profiles_dir"), str),
     "vars": (dict, str),
     **dict.fromkeys(_SWITCHES, bool),
@@ -48,7 +48,7 @@ _SHAPE: Shape = {
             },
         }
     ],
-    "args?": {f"{name}?": shape for name, shape in _TOLD_AGAIN.items()},
+    "args?": {f"{name}?": shape for name, shape in _ARGUMENTS.items()},
 }
 _REPEATED = ("error", "fail", "skipped")
 
@@ -205,5 +205,5 @@ def read_retry(file: Path) -> Retry:
         unreached = status == "skipped" and own.get("left_out") is True
         if status in _REPEATED and (failed or unreached or status == "error"):
             batches.setdefault(str(own["model"]), {}).update(dict.fromkeys(failed))
-    kept = {key: arguments[key] for key in _TOLD_AGAIN if arguments.get(key) not in (None, [])}
+    kept = {key: arguments[key] for key in _ARGUMENTS if arguments.get(key) not in (None, [])}
     return Retry({model: tuple(b) for model, b in batches.items()}, kept)

@@ -61,7 +61,7 @@ class TestedBatches:
         return any(m.scope is Scope.CUMULATIVE for m in self.part.metrics)
 
     @property
-    def asked_in_vain(self) -> frozenset[str]:
+    def without_rows(self) -> frozenset[str]:
         """The batches without rows; without `batch_by` there is but one, which is as it is."""
         batched = self.execution.plan.model.config.batch_by is not None
         return frozenset(self.choice.empty if batched else ())
@@ -75,7 +75,7 @@ class TestedBatches:
         """
         return [
             b
-            for b in self.asked_in_vain
+            for b in self.without_rows
             if b not in self.before or (statuses[b] is BatchStatus.ACCEPTED and b not in reviews)
         ]
 
@@ -94,16 +94,16 @@ class TestedBatches:
                 " changed meanwhile",
             )
 
-    def scan(self, tell: Callable[[str], None]) -> None:
+    def scan(self, on_step: Callable[[str], None]) -> None:
         """Compute states, and the counts of values that cumulative metrics merge."""
         part, cumulates = self.part, self.cumulates
-        tell(f"scanning {plural(len(self.batches), 'batch')}")
+        on_step(f"scanning {plural(len(self.batches), 'batch')}")
         self.execution.scan_states(part, self.batches)
         if cumulates:
             # Merging reads them where all states are.
             self.execution.store_states(self.batches)
             if counted_states(part.states, part.metrics):
-                tell("counting values")
+                on_step("counting values")
                 self.execution.store_counts(part, self.batches)
 
     @property

@@ -61,17 +61,17 @@ class Together:
             self._scan(runs)
 
     def _scan(self, runs: Sequence[ModelRun]) -> None:
-        reader, teller = self.shared.reader, runs[0]
+        reader, first = self.shared.reader, runs[0]
         names = [run.plan.model.name for run in runs]
-        teller.tell(names[0], f"scanning it with {', '.join(names[1:])}")
-        teller.phases.resume()
-        teller.phases.enter(SCAN)
+        first.on_step(names[0], f"scanning it with {', '.join(names[1:])}")
+        first.phases.resume()
+        first.phases.enter(SCAN)
         try:
-            register_model(teller.spark, teller.project, reader, self.registered)
+            register_model(first.spark, first.project, reader, self.registered)
         except ConnectionLostError:
             raise
         except EngineError:
             return
         tested = (run.tested for run in runs if run.tested is not None)
         scan_together([ModelScan(t.execution, t.part) for t in tested], reader)
-        teller.phases.until_now()
+        first.phases.until_now()

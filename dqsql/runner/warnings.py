@@ -66,7 +66,7 @@ def _left_while_running(results: Iterable[Result]) -> Iterator[str]:
     return (f"{name} is left to `dbt test`: {reason}" for name, reason in reasons.items())
 
 
-def why_nothing(choice: BatchChoice, request: BatchRequest) -> str:
+def nothing_new_note(choice: BatchChoice, request: BatchRequest) -> str:
     """Why a model has no batch to check."""
     if choice.gone is not None:
         return gone_rows(choice.gone)

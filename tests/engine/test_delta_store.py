@@ -270,10 +270,10 @@ def test_what_arrow_refuses_within_delta_rs_is_told(tmp_path: Path) -> None:
     write_deltalake(path, pa.table({"v": [1.0]}))
     with (
         pytest.raises(StorageError, match="cannot write t: Cast error"),
-        store.telling("cannot write t"),
+        store.reporting("cannot write t"),
     ):
         write_deltalake(path, pa.table({"v": ["x"]}), mode="append")
-    with pytest.raises(KeyError), store.telling("cannot write t"):
+    with pytest.raises(KeyError), store.reporting("cannot write t"):
         {}["defects pass through"]
 
 

@@ -65,9 +65,9 @@ def test_monitors_of_whole_batches_wait(kind: str) -> None:
 
 
 def test_a_warning_about_a_batch_that_is_not_over_says_so() -> None:
-    morning = Waiting.of(plan("anomaly"), {}, [BATCH], {BATCH: 1}, NOON, comes_again=True)
+    morning = Waiting.of(plan("anomaly"), {}, [BATCH], {BATCH: 1}, NOON, finds_new=True)
     assert told("anomaly", morning) == (Status.WARN, "few rows (2024-01-11 is not over)")
     assert told("anomaly", morning, Status.PASS) == (Status.PASS, "few rows")
     for now in (NOON - dt.timedelta(days=1), NOON + dt.timedelta(days=1)):
-        over = Waiting.of(plan("anomaly"), {}, [BATCH], {BATCH: 1}, now, comes_again=True)
+        over = Waiting.of(plan("anomaly"), {}, [BATCH], {BATCH: 1}, now, finds_new=True)
         assert told("anomaly", over) == (Status.WARN, "few rows")

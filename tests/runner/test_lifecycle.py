@@ -202,17 +202,17 @@ def test_a_repaired_batch_takes_its_status_and_message_along() -> None:
     assert [(r["status"], r["message"]) for r in opened] == [("fail", "2025-03-02 has nulls")]
     stored = {"2025-03-01": {"status": "warn", "message": "one", "severity": "warn"}}
 
-    def told_of(check_id: str, batches: Sequence[str]) -> list[dict[str, Any]]:
+    def verdicts_of(check_id: str, batches: Sequence[str]) -> list[dict[str, Any]]:
         return [{"batch": b, "segment": None, **stored[b]} for b in batches]
 
     # Checked again, and it is but a warning; of a batch whose verdicts are gone, it is as it was.
     milder = [verdict("2025-03-02", Status.WARN)]
-    (row,) = rows(opened, milder, LATER, told_of=told_of)
+    (row,) = rows(opened, milder, LATER, verdicts_of=verdicts_of)
     assert (row["status"], row["last_batch"]) == ("warn", "2025-03-02")
     assert rows(opened, milder, LATER)[0]["status"] == "fail"
 
     repaired = [verdict("2025-03-02", Status.PASS)]
-    (row,) = rows(opened, repaired, LATER, told_of=told_of)
+    (row,) = rows(opened, repaired, LATER, verdicts_of=verdicts_of)
     assert (row["status"], row["message"], row["severity"]) == ("warn", "one", "warn")
     assert row["batches"] == ["2025-03-01"]
 

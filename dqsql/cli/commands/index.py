@@ -59,7 +59,7 @@ def build(
         result = index.build(
             Where(**where), relations, tau=tau, max_values=max_values, step=progress.step
         )
-    return _tell(session, result)
+    return _print_result(session, result)
 
 
 @command.command("update", cls=Command)
@@ -77,7 +77,7 @@ def update(session: Session, *, relations: Sequence[str], **where: Any) -> int:
     with session.progress() as progress:
         progress.step("Starting Spark")
         result = index.update(Where(**where), relations, step=progress.step)
-    return _tell(session, result)
+    return _print_result(session, result)
 
 
 @command.command("show", cls=Command)
@@ -165,7 +165,7 @@ def _untagged(session: Session, what: str, found: Any) -> int:
     return EXIT_ERROR
 
 
-def _tell(session: Session, result: IndexResult) -> int:
+def _print_result(session: Session, result: IndexResult) -> int:
     if session.json:
         session.print_outcome(
             location=result.location,

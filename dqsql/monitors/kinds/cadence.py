@@ -107,7 +107,7 @@ class CadenceDetector(MonitorByMonitor):
             # Else the tables would say which batch was the newest of a run.
             details["delays"] = [d.total_seconds() for d in delays or ()]
         if decided.missing:
-            return _told(monitor, batch, decided.words, details)
+            return _cadence_result(monitor, batch, decided.words, details)
         if decided.gap is None:
             text = f"still learning: {len(past)} of {rules.min_history} batches in a rhythm"
             return result_of(monitor, batch, Status.SKIPPED, text)
@@ -231,7 +231,9 @@ def _gap_words(
     return f"{number} missing before this one: {gap.words}; one comes {words}, {basis}"
 
 
-def _told(monitor: Monitor, batch: str, message: str, details: Mapping[str, Any]) -> Result:
+def _cadence_result(
+    monitor: Monitor, batch: str, message: str, details: Mapping[str, Any]
+) -> Result:
     """A finding that only warns unless its annotation says more: the batch itself is fine."""
     asked = monitor.settings.severity is Severity.ERROR
     status = failed_status(monitor.severity) if asked else Status.WARN

@@ -43,7 +43,9 @@ class SegmentsDetector(MonitorByMonitor):
         series = key_of(metric)
         if names:
             decided = _decided_by_names(names, _present(history, series, batch))
-            return _told(monitor, batch, decided, series=recompute.shown_key(series), listed=names)
+            return _segments_result(
+                monitor, batch, decided, series=recompute.shown_key(series), listed=names
+            )
         window = given.get("window", _WINDOW)
         usual = self.context.usual(monitor, batch, window)
         need = given.get("min_history", min(7, window))
@@ -56,7 +58,7 @@ class SegmentsDetector(MonitorByMonitor):
             text = f"no segment was there so regularly in {len(usual)} batches that it is expected"
             return result_of(monitor, batch, Status.SKIPPED, text)
         rest = recompute.rests_on(history, usual)
-        return _told(
+        return _segments_result(
             monitor,
             batch,
             decided,
@@ -94,7 +96,9 @@ def _decided_by_history(
     return _SegmentsVerdict(expected, [a.name for a in missing], listed(missing), len(now))
 
 
-def _told(monitor: Monitor, batch: str, decided: _SegmentsVerdict, **details: Any) -> Result:
+def _segments_result(
+    monitor: Monitor, batch: str, decided: _SegmentsVerdict, **details: Any
+) -> Result:
     missing = decided.missing
     text = f"{plural(len(missing), 'segment')} without rows: {decided.words}"
     status = failed_status(monitor.severity) if missing else Status.PASS

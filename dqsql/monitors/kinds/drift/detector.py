@@ -36,7 +36,7 @@ from dqsql.monitors.kinds.drift.stored import (
     Distribution,
     distributions,
     drift_of,
-    told_value,
+    reported_value,
 )
 from dqsql.monitors.recompute import rests_on, shown_key
 
@@ -155,7 +155,7 @@ class DriftDetector:
             text = f"{monitor.column} is NaN throughout, here or in {named}: nothing to compare"
             status = missing_status(monitor, self.place.plan.model.config.no_data)
             return result_of(monitor, batch, status, text, segment)
-        result = self._told(unit, batch, segment, drift, named)
+        result = self._drift_result(unit, batch, segment, drift, named)
         keys = {PROFILE: unit.profile, COUNT: unit.count}
         series = {name: m and shown_key(key_of(m)) for name, m in keys.items()}
         return with_details(result, series=series, **rests_on(self.context.history, past))
@@ -197,11 +197,11 @@ class DriftDetector:
         rows = 0.0 if count is None else float(str(count))
         return [(MetricProfile.from_json(str(profile)), rows)] if profile and rows else []
 
-    def _told(
+    def _drift_result(
         self, unit: _DriftUnit, batch: str, segment: str | None, drift: Drift, named: str
     ) -> Result:
         monitor, measure = unit.monitor, unit.call.measure
-        value = told_value(drift, self.kind)
+        value = reported_value(drift, self.kind)
         status, broken = unit.demands.status(value, monitor.severity)
         shifts = f" ({'; '.join(drift.shifts)})" if drift.shifts else ""
         what = f"the p-value of {measure}" if self.kind == P_VALUE else measure

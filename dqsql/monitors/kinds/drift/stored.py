@@ -54,7 +54,7 @@ def drift_of(
     return categorical_drift(measure, reference, CategoricalState.of(now[0]), told=told)
 
 
-def told_value(drift: Drift, kind: str) -> float:
+def reported_value(drift: Drift, kind: str) -> float:
     """The number that `@drift` or `@drift_pvalue` compares; NaN for none."""
     value = drift.p_value if kind == P_VALUE else drift.value
     return math.nan if value is None else value
@@ -74,7 +74,7 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     drift = _drift_again(stored)
     if drift is None:
         return Recomputed(note="the distributions that it compared are not stored any more")
-    value = finite(told_value(drift, row["detector"]))
+    value = finite(reported_value(drift, row["detector"]))
     return Recomputed(
         (
             _status_again(stored, value),

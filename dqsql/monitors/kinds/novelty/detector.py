@@ -16,7 +16,12 @@ from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.distances import CategoricalState
 from dqsql.decisions.drift import new_categories, pooled_categories
-from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector, told_of
+from dqsql.decisions.novelty import (
+    NoveltyDecision,
+    decide_novelty,
+    feature_vector,
+    named_contributions,
+)
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from dqsql.decisions.program import ROWS, UsualRows
 from dqsql.decisions.repeats import Repeat, repeated
@@ -303,7 +308,7 @@ class NoveltyDetector:
     ) -> str:
         """Which values are new in columns that are far out, where a monitor keeps their values."""
         plan, history = self.context.plan, self.context.history
-        columns = {c.feature.column for c in told_of(decision.contributions)}
+        columns = {c.feature.column for c in named_contributions(decision.contributions)}
         words = []
         for metric in self._plain_metrics():
             if metric.name != "value_profile" or metric.column not in columns:

@@ -160,7 +160,7 @@ class RowAnomalyDetector:
             self._keep(unit, batch, kept)
             self._note_odd(unit, detector, batch)
             status = failed_status(monitor.severity)
-            result = replace(result, status=status, message=_told(scoring, limit or 0.0))
+            result = replace(result, status=status, message=_message(scoring, limit or 0.0))
         return with_details(
             replace(
                 result,
@@ -371,7 +371,7 @@ def _columns(reasons: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]
     return {name: round(share / len(reasons), 3) for name, share in ordered}
 
 
-def _told(found: _Found, limit: float) -> str:
+def _message(found: _Found, limit: float) -> str:
     share = found.odd / found.rows
     # What has but a small part in it has nothing to do with it.
     least = max(found.columns.values(), default=0.0) / 4
