@@ -161,10 +161,10 @@ def _fingerprint(text: str) -> str:
     return hashlib.sha256(" ".join(text.lower().split()).encode()).hexdigest()[:8]
 
 
-def _between_words(found: re.Match[str]) -> str:
+def _between_words(match: re.Match[str]) -> str:
     """What stands for a stretch without letters: vowel signs and accents are parts of words."""
-    text = found.group()
+    text = match.group()
     marks = "".join(takewhile(lambda c: unicodedata.category(c) in ("Mn", "Mc"), text))
-    if not found.string[: found.start()][-1:].isalpha():
+    if not match.string[: match.start()][-1:].isalpha():
         return "_"
     return marks if len(marks) == len(text) else f"{marks}_"

@@ -278,10 +278,10 @@ def _row_demand(part: exp.Expr, rows: Predicate) -> _RowDemand | None:
     return None
 
 
-def _share_demand(use: MetricUse, found: exp.Expr) -> _RowDemand | None:
-    if not isinstance(found, exp.Div):
+def _share_demand(use: MetricUse, node: exp.Expr) -> _RowDemand | None:
+    if not isinstance(node, exp.Div):
         return None
-    part, whole = found.this.unnest(), found.expression.unnest()
+    part, whole = node.this.unnest(), node.expression.unnest()
     if isinstance(whole, exp.Anonymous) and str(whole.this).lower() == "nullif":
         whole = whole.expressions[0].unnest()
     is_rows = function_name(whole) == "count" and isinstance(_argument(whole), exp.Star)

@@ -313,51 +313,51 @@ def _undecided(status: Status, why: str, series: Series) -> AnomalyDecision:
 def _decide(
     chosen: Strategy,
     series: Series,
-    found: Prediction,
+    prediction: Prediction,
     band: Band | None,
     settings: AnomalySettings,
 ) -> AnomalyDecision:
-    learned = chosen if isinstance(chosen, LearnedStrategy) and not found.limits else None
-    limits = found.limits if learned is None else _learned_limits(learned, found, band)
+    learned = chosen if isinstance(chosen, LearnedStrategy) and not prediction.limits else None
+    limits = prediction.limits if learned is None else _learned_limits(learned, prediction, band)
     value = series.new
-    limits = tuple(_adjusted(limit, found.expected, settings) for limit in limits)
-    limits = tuple(_reached(limit, value, found.expected) for limit in limits)
+    limits = tuple(_adjusted(limit, prediction.expected, settings) for limit in limits)
+    limits = tuple(_reached(limit, value, prediction.expected) for limit in limits)
     broken = [limit for limit in limits if not limit.lower <= value <= limit.upper]
     narrow, wide = limits[0], limits[-1]
     two = len(limits) > 1
-    deviations = _deviations(value, found) if learned is not None else None
+    deviations = _deviations(value, prediction) if learned is not None else None
     decision = AnomalyDecision(
         status="anomalous" if broken else "ok",
         severity=broken[-1].severity if broken else None,
         value=value,
-        expected=found.expected,
+        expected=prediction.expected,
         lower=narrow.lower,
         upper=narrow.upper,
         error_lower=wide.lower if two else None,
         error_upper=wide.upper if two else None,
         deviations=deviations,
-        score=_score(value, found.expected, narrow),
+        score=_score(value, prediction.expected, narrow),
         p_value=None if band is None else band.p_value,
-        history_size=found.size,
+        history_size=prediction.size,
         explanation="",
     )
-    return replace(decision, explanation=explain(decision, found.basis))
+    return replace(decision, explanation=explain(decision, prediction.basis))
 
 
 def _learned_limits(
-    chosen: LearnedStrategy, found: Prediction, band: Band | None
+    chosen: LearnedStrategy, prediction: Prediction, band: Band | None
 ) -> tuple[Limits, ...]:
-    expected, spread = found.expected, found.spread
+    expected, spread = prediction.expected, prediction.spread
     slack = EQUALITY_TOLERANCE * abs(expected)
     # A history without spread is taken as it is, but for rounding, if a strategy is named.
     constant = chosen.default_bounds and not isinstance(chosen, Auto) and spread <= slack
     # What was left out of it has shown that it is none.
-    constant = constant and bool((np.abs(found.errors) <= slack).all())
+    constant = constant and bool((np.abs(prediction.errors) <= slack).all())
     if chosen.rate is not None and band is not None and not constant:
         return (Limits(band.lower, band.upper),)
 
     def moved(by: float) -> float:
-        if not found.ratios:
+        if not prediction.ratios:
             return expected + by
         return float(np.exp(np.log(expected) + by))
 
@@ -397,11 +397,11 @@ def _reached(limit: Limits, value: float, expected: float) -> Limits:
     return Limits(lower, upper, limit.severity)
 
 
-def _deviations(value: float, found: Prediction) -> float:
-    delta = distance(value, found)
-    if abs(value - found.expected) <= EQUALITY_TOLERANCE * abs(found.expected):
+def _deviations(value: float, prediction: Prediction) -> float:
+    delta = distance(value, prediction)
+    if abs(value - prediction.expected) <= EQUALITY_TOLERANCE * abs(prediction.expected):
         return 0.0
-    return delta / found.spread if found.spread > 0 else math.copysign(math.inf, delta)
+    return delta / prediction.spread if prediction.spread > 0 else math.copysign(math.inf, delta)
 
 
 def _score(value: float, expected: float, limit: Limits) -> float | None:
@@ -423,16 +423,16 @@ def _score(value: float, expected: float, limit: Limits) -> float | None:
 def _bands(
     chosen: Strategy,
     many: Sequence[Series],
-    found: Sequence[Prediction | Exception],
+    outcomes: Sequence[Prediction | Exception],
     settings: AnomalySettings,
 ) -> list[Band | None]:
     """The bands of those predictions that are learned."""
-    places = [i for i, p in enumerate(found) if isinstance(p, Prediction) and p.errors.size > 1]
-    bands: list[Band | None] = [None] * len(found)
+    places = [i for i, p in enumerate(outcomes) if isinstance(p, Prediction) and p.errors.size > 1]
+    bands: list[Band | None] = [None] * len(outcomes)
     if not isinstance(chosen, LearnedStrategy) or not places:
         return bands
     rate = chosen.default_rate if chosen.rate is None else chosen.rate
-    predictions = [p for i in places if isinstance(p := found[i], Prediction)]
+    predictions = [p for i in places if isinstance(p := outcomes[i], Prediction)]
     histories = [many[i] for i in places]
     by_day = isinstance(chosen, Auto) and chosen.default_bounds and not chosen.order
     found_bands = bands_of(predictions, histories, rate, settings, by_day)

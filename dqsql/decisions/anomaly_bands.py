@@ -50,7 +50,7 @@ class Band:
 
 
 def bands_of(
-    found: Sequence[Prediction],
+    predictions: Sequence[Prediction],
     many: Sequence[Series],
     rate: float,
     settings: AnomalySettings,
@@ -59,7 +59,7 @@ def bands_of(
     """The bands around what is expected, for a rate per decision in (0, 0.5].
 
     Args:
-        found: predictions that learn, each with at least two errors.
+        predictions: predictions that learn, each with at least two errors.
         many: their histories.
         rate: of both sides together, or of the one that is looked at.
         settings: which sides are looked at.
@@ -69,9 +69,9 @@ def bands_of(
     bands: dict[int, Band] = {}
     for alike in set(single_rates):
         places = [i for i, other in enumerate(single_rates) if other == alike]
-        group = [found[i] for i in places], [many[i] for i in places]
+        group = [predictions[i] for i in places], [many[i] for i in places]
         bands.update(zip(places, _bands_alike(*group, rate, settings, alike), strict=True))
-    return [bands[i] for i in range(len(found))]
+    return [bands[i] for i in range(len(predictions))]
 
 
 def _rate_alone(series: Series, rate: float) -> float | None:
@@ -84,24 +84,24 @@ def _rate_alone(series: Series, rate: float) -> float | None:
 
 
 def _bands_alike(
-    found: Sequence[Prediction],
+    predictions: Sequence[Prediction],
     many: Sequence[Series],
     rate: float,
     settings: AnomalySettings,
-    alone: float | None,
+    single_rate: float | None,
 ) -> list[Band]:
-    errors = np.full((len(found), max(p.errors.size for p in found)), np.nan)
-    for row, prediction in enumerate(found):
+    errors = np.full((len(predictions), max(p.errors.size for p in predictions)), np.nan)
+    for row, prediction in enumerate(predictions):
         errors[row, : prediction.errors.size] = prediction.errors
-    floor = np.array([_resolution(p, s) for p, s in zip(found, many, strict=True)])
+    floor = np.array([_resolution(p, s) for p, s in zip(predictions, many, strict=True)])
     # Bands of a day do not stand for a rate, and were chosen with the usual prior.
-    tails = fit_tails(errors, floor, prior_weights=PRIOR_OF_RATES if alone is None else PRIOR)
-    factor = np.sqrt([1 + p.leverage for p in found])
+    tails = fit_tails(errors, floor, prior_weights=PRIOR_OF_RATES if single_rate is None else PRIOR)
+    factor = np.sqrt([1 + p.leverage for p in predictions])
     sides = 2 if settings.direction == "both" else 1
     # Of errors that are all none there is no tail to learn; one of heavy tails would be too wide.
     still = np.nanmax(np.abs(errors), axis=1) <= _STILL * floor
 
-    volumes = np.array([alone is None and is_volume(s.known, s.new) for s in many])
+    volumes = np.array([single_rate is None and is_volume(s.known, s.new) for s in many])
 
     # A drop is taken to be able to be as large as a spike was: a feast comes once a year.
     ends = [_Ends.of(kind(errors), floor, volumes & ~still) for kind in (np.abs, np.positive)]
@@ -114,14 +114,16 @@ def _bands_alike(
         )
         return [
             _interval(p, s, low, high)
-            for p, s, low, high in zip(found, many, below.tolist(), above.tolist(), strict=True)
+            for p, s, low, high in zip(
+                predictions, many, below.tolist(), above.tolist(), strict=True
+            )
         ]
 
     kept = intervals(rate)
-    if alone is not None:
-        pairs = zip(intervals(_LOOSE_RATE), intervals(alone), many, strict=True)
+    if single_rate is not None:
+        pairs = zip(intervals(_LOOSE_RATE), intervals(single_rate), many, strict=True)
         kept = [_of_the_day(loose, rare, series) for loose, rare, series in pairs]
-    away = np.array([distance(_positive(s, p), p) for p, s in zip(found, many, strict=True)])
+    away = np.array([distance(_positive(s, p), p) for p, s in zip(predictions, many, strict=True)])
     away /= factor
     size = np.minimum(np.abs(away), 1e300)
     rare = np.where(away > 0, ends[1].beyond(size), ends[0].beyond(size))
@@ -166,49 +168,51 @@ class _Ends:
 
 
 def _of_the_day(
-    loose: tuple[float, float], alone: tuple[float, float], series: Series
+    loose: tuple[float, float], single_band: tuple[float, float], series: Series
 ) -> tuple[float, float]:
     """The band of a series with several batches a day; see `_LOOSE_RATE`."""
     known = series.known
     away = _FAR * float(known.std(ddof=1)) if known.size > 1 else 0.0
     middle = float(known.mean())
     return (
-        max(min(loose[0], middle - away), alone[0]),
-        min(max(loose[1], middle + away), alone[1]),
+        max(min(loose[0], middle - away), single_band[0]),
+        min(max(loose[1], middle + away), single_band[1]),
     )
 
 
-def distance(value: float, found: Prediction) -> float:
+def distance(value: float, prediction: Prediction) -> float:
     """How far a value is off, in the unit of the errors; infinite for no ratio."""
-    if not found.ratios:
-        return value - found.expected
-    return math.log(value / found.expected) if value > 0 else -math.inf
+    if not prediction.ratios:
+        return value - prediction.expected
+    return math.log(value / prediction.expected) if value > 0 else -math.inf
 
 
-def _positive(series: Series, found: Prediction) -> float:
+def _positive(series: Series, prediction: Prediction) -> float:
     """The new value; where there are ratios, what a 0 counts as."""
-    if not found.ratios or series.new != 0:
+    if not prediction.ratios or series.new != 0:
         return series.new
     return float(for_zero(series.known[None])[0])
 
 
-def _interval(found: Prediction, series: Series, below: float, above: float) -> tuple[float, float]:
-    if not found.ratios:
-        return found.expected - below, found.expected + above
-    lower = found.expected * math.exp(-below)
-    if series.new == 0 and _positive(series, found) >= lower:
+def _interval(
+    prediction: Prediction, series: Series, below: float, above: float
+) -> tuple[float, float]:
+    if not prediction.ratios:
+        return prediction.expected - below, prediction.expected + above
+    lower = prediction.expected * math.exp(-below)
+    if series.new == 0 and _positive(series, prediction) >= lower:
         lower = 0.0
-    return lower, found.expected * math.exp(min(above, 700.0))
+    return lower, prediction.expected * math.exp(min(above, 700.0))
 
 
-def _resolution(found: Prediction, series: Series) -> float:
+def _resolution(prediction: Prediction, series: Series) -> float:
     """Size below which an error of a metric says nothing, in the unit of the errors, > 0."""
     known = series.known
     floor = resolution_of(known)
     if is_counted(known, series.new):
         floor = max(floor, _HALF)
     level = float(np.median(np.abs(known))) if known.size else 0.0
-    return floor / level if found.ratios and level > 0 else floor
+    return floor / level if prediction.ratios and level > 0 else floor
 
 
 def resolution_of(known: FloatArray) -> float:

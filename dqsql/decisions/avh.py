@@ -291,18 +291,18 @@ def _candidates(
 
 def _fit(
     history: ColumnHistory,
-    found: Sequence[Candidates],
+    candidate_sets: Sequence[Candidates],
     clauses: list[Clause],
     covered: npt.NDArray[np.bool_],
     budget: float,
     config: AvhConfig,
 ) -> Program:
     chosen: list[Clause] = []
-    if found:
-        owner = np.repeat(np.arange(len(found)), [len(c.fpr) for c in found])
-        first = np.concatenate([[0], np.cumsum([len(c.fpr) for c in found])])
-        fpr = np.concatenate([c.fpr for c in found])
-        covers = np.concatenate([c.covers for c in found])
+    if candidate_sets:
+        owner = np.repeat(np.arange(len(candidate_sets)), [len(c.fpr) for c in candidate_sets])
+        first = np.concatenate([[0], np.cumsum([len(c.fpr) for c in candidate_sets])])
+        fpr = np.concatenate([c.fpr for c in candidate_sets])
+        covers = np.concatenate([c.covers for c in candidate_sets])
         nests = owner if config.bounds == "calibrated" else None
         # What is left of the budget is for levels.
         levels = np.array([name.startswith(_LEVEL) for name in history.issues], dtype=np.bool_)
@@ -314,7 +314,7 @@ def _fit(
         # Of two on one side of a metric, the tighter has the larger rate.
         by_series = {int(owner[p]): p for p in sorted(picks, key=lambda p: fpr[p])}
         for pick in by_series.values() if nests is not None else picks:
-            candidates = found[owner[pick]]
+            candidates = candidate_sets[owner[pick]]
             chosen.append(_clause(history, candidates, pick - int(first[owner[pick]])))
     clauses += _join_sides(chosen)
     injected = {i for i in history.issues if not i.startswith(_COMPUTED)}

@@ -137,13 +137,13 @@ def numeric_drift(measure: str, reference: Numbers, new: Numbers) -> Drift:
 
 
 def categorical_drift(
-    measure: str, reference: CategoricalState, new: CategoricalState, *, told: bool = True
+    measure: str, reference: CategoricalState, new: CategoricalState, *, shows_values: bool = True
 ) -> Drift:
     """The drift of categories, by any measure but `ks` and `wasserstein`.
 
     All values that were not kept are one category. Of a value that one of the two has not kept so
     much is taken to be among them as the other has, and at most what would not have been kept.
-    `told` is whether values may be shown. NaN where either has no values.
+    `shows_values` is whether values may be shown. NaN where either has no values.
     """
     # Where no value is in both, all of them may well be others.
     if reference.counts.keys() & new.counts.keys():
@@ -153,7 +153,7 @@ def categorical_drift(
     if p.sum() <= 0 or q.sum() <= 0:
         return Drift(math.nan)
     names = [*dict.fromkeys([*reference.counts, *new.counts]), None]
-    shifts = _category_shifts(names, p, q) if told else ()
+    shifts = _category_shifts(names, p, q) if shows_values else ()
     if measure == "chi2":
         value, p_value = chi_squared(p, q)
         return Drift(value, p_value, shifts)

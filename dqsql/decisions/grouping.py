@@ -170,9 +170,9 @@ def _rank(symptom: Symptom) -> tuple[object, ...]:
     )
 
 
-def _causes(found: Sequence[Symptom]) -> _Causes:
+def _causes(symptoms: Sequence[Symptom]) -> _Causes:
     causes = _Causes()
-    for symptom in found:
+    for symptom in symptoms:
         if symptom.column is None:
             causes.whole.setdefault(symptom.segment, []).append(symptom)
         else:
@@ -209,10 +209,10 @@ def _cause(symptom: Symptom, causes: _Causes) -> Symptom | None:
     return same[0] if same and _rank(same[0]) < _rank(symptom) else None
 
 
-def _segment_causes(found: Sequence[Symptom], segments: int | None) -> dict[int, Symptom]:
+def _segment_causes(symptoms: Sequence[Symptom], segments: int | None) -> dict[int, Symptom]:
     """Per symptom (by identity) the same one of the whole, or of a segment, that explains it."""
     alike: dict[tuple[str, str | None], list[Symptom]] = {}
-    for symptom in found:
+    for symptom in symptoms:
         alike.setdefault((symptom.metric, symptom.column), []).append(symptom)
     causes: dict[int, Symptom] = {}
     for group in alike.values():

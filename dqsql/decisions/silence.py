@@ -215,6 +215,6 @@ def taken_over(before: Sequence[float], now: float, min_history: int = _MIN_HIST
     return len(known) >= min_history and now >= _MOST and max(known) <= _FEW
 
 
-def listed(found: Sequence[Absence]) -> str:
+def listed(observed_absences: Sequence[Absence]) -> str:
     """Some absences in words."""
-    return first_of([a.words for a in found], _NAMED)
+    return first_of([a.words for a in observed_absences], _NAMED)

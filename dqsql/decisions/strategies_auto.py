@@ -103,10 +103,10 @@ def _newest(series: strategies.Series) -> strategies.Series:
 
 
 def _prediction(
-    found: Forecasts, row: int, values: FloatArray, series: strategies.Series, *, by_hour: bool
+    forecasts: Forecasts, row: int, values: FloatArray, series: strategies.Series, *, by_hour: bool
 ) -> strategies.Prediction:
     """The forecast of a series; `by_hour` with the errors of its hour, if it counts rows."""
-    chosen, ratios = found.chosen, bool(found.ratios[row])
+    chosen, ratios = forecasts.chosen, bool(forecasts.ratios[row])
     known = ~np.isnan(chosen.errors[row])
     errors = chosen.errors[row][known]
     several = by_hour and batches_a_day(series) > 1
@@ -117,7 +117,7 @@ def _prediction(
     spread = float(np.sqrt(np.mean(np.square(errors)))) if errors.size else 0.0
     return strategies.Prediction(
         expected=float(np.exp(chosen.expected[row]) if ratios else chosen.expected[row]),
-        basis=_basis(chosen, row, size, int(found.steps[row]), ratios),
+        basis=_basis(chosen, row, size, int(forecasts.steps[row]), ratios),
         size=size,
         spread=spread,
         errors=errors,

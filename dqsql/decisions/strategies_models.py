@@ -190,11 +190,11 @@ def _features(at: FloatArray, values: FloatArray, places: Any) -> FloatArray:
     return np.column_stack([at, *(at - values[places - lag] for lag in _LAGS)])
 
 
-def _run(fine: BoolArray, odd: FloatArray, new: float, tried: FloatArray) -> tuple[int, int]:
+def _run(fine: BoolArray, oddness: FloatArray, new: float, tried: FloatArray) -> tuple[int, int]:
     """First and last place of the values that are fine, next to each other and to the new one."""
     places = np.flatnonzero(fine)
     if not places.size:
-        least = int(np.argmin(odd))
+        least = int(np.argmin(oddness))
         return least, least
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
 

@@ -208,21 +208,21 @@ class BatchChoice:
 
 def choose_batches(
     request: BatchRequest,
-    found: Mapping[str | None, int],
+    counts_by_batch: Mapping[str | None, int],
     ledger: Mapping[str, BatchRecord],
     period: Period | None = None,
     lookback: int = 0,
 ) -> BatchChoice:
-    """Choose among the batches `found` in the data (with row counts) by request and ledger.
+    """Choose among the batches in the data, by their `counts_by_batch`, by request and ledger.
 
     Those that were checked before and have another number of rows now are checked again if they are
     among the newest `lookback` batches, or were not over when they were checked.
     """
-    present = [b for b in found if b is not None]
+    present = [b for b in counts_by_batch if b is not None]
     if request.batches:
-        empty = tuple(b for b in request.batches if b not in found)
+        empty = tuple(b for b in request.batches if b not in counts_by_batch)
         return BatchChoice(request.batches, empty)
-    unbatched = found.get(None, 0)
+    unbatched = counts_by_batch.get(None, 0)
     notes: tuple[str, ...] = ()
     if period is not None and period.bounded:
         inside = {b: period.has(b) for b in present}
@@ -233,19 +233,19 @@ def choose_batches(
             raise _unfit(period.model, what, what, f"called {unread[0]!r}", hint)
         notes = _unreadable_note(unread, period)
         present = [b for b in present if inside[b]]
-    if not found and not request.start and not request.end:
+    if not counts_by_batch and not request.start and not request.end:
         bounds = period if period is not None and period.bounded else None
         return BatchChoice((), gone=sum(bounds is None or bool(bounds.has(b)) for b in ledger))
     if request.start or request.end:
         return BatchChoice(tuple(present), (), notes)
     done = {b for b, r in ledger.items() if r.status is not BatchStatus.INCOMPLETE}
-    lost = tuple(b for b in done.difference(found) if ledger[b].rows)
-    unfinished = tuple(sorted(set(ledger).difference(done, found), key=batch_order))
+    lost = tuple(b for b in done.difference(counts_by_batch) if ledger[b].rows)
+    unfinished = tuple(sorted(set(ledger).difference(done, counts_by_batch), key=batch_order))
     gone = (*_lost_note(set(lost), present), *_unfinished_note(unfinished))
     choice = BatchChoice(tuple(present), unbatched=unbatched, unfinished=unfinished, lost=lost)
     if request.full_refresh:
         return replace(choice, notes=(*notes, *gone))
-    changed = {b for b in present if b in done and found[b] != ledger[b].rows}
+    changed = {b for b in present if b in done and counts_by_batch[b] != ledger[b].rows}
     newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
     usual = usual_length(ledger.values()) if changed else dt.timedelta()
     late, early = changed.intersection(newest), {b for b in changed if was_open(ledger[b], usual)}

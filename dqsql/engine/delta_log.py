@@ -73,9 +73,11 @@ class LoggedFile:
         return any(first <= batch <= last for batch in batches)
 
 
-def selected(found: DeltaTable, table: Table, wanted: Sequence[str], where: Where) -> pa.Table:
+def selected(
+    delta_table: DeltaTable, table: Table, wanted: Sequence[str], where: Where
+) -> pa.Table:
     """The rows that meet all conditions, with those of the wanted columns that there are."""
-    present = {field.name for field in found.schema().fields}
+    present = {field.name for field in delta_table.schema().fields}
     pruning = [
         (name, "in", sorted(values))
         for name, values in where.items()
@@ -90,7 +92,7 @@ def selected(found: DeltaTable, table: Table, wanted: Sequence[str], where: Wher
             conditions.append(pc.field(name).is_null())
         else:
             conditions.append(pc.field(name).isin(sorted(values)))
-    data = rows_of(found, pruning)
+    data = rows_of(delta_table, pruning)
     condition = reduce(lambda a, b: a & b, conditions) if conditions else None
     columns = [name for name in wanted if name in present]
     try:

@@ -148,7 +148,7 @@ class Discovery:
                 )
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
-    def _check_segments(self, choice: BatchChoice, found: FoundBatches) -> int | None:
+    def _check_segments(self, choice: BatchChoice, batch_counts: FoundBatches) -> int | None:
         """About how many segments the batches have; None where that is of no interest.
 
         Raises ConfigError when they are more than the limit.
@@ -156,7 +156,7 @@ class Discovery:
         columns, limit = self.model.config.segment_by, self.limits.max_segments
         if not columns or not choice.batches:
             return None
-        number = self._segments(choice, found)
+        number = self._segments(choice, batch_counts)
         if number <= limit:
             return number
         raise ConfigError(
@@ -167,15 +167,15 @@ class Discovery:
             " or dqsql_project.yml",
         )
 
-    def _segments(self, choice: BatchChoice, found: FoundBatches) -> int:
+    def _segments(self, choice: BatchChoice, batch_counts: FoundBatches) -> int:
         """The number of segments; only exact where it matters."""
-        chosen = [b for b in choice.batches if b in found.segments]
-        counts = [found.segments[b] for b in chosen]
+        chosen = [b for b in choice.batches if b in batch_counts.segments]
+        counts = [batch_counts.segments[b] for b in chosen]
         limit = self.limits.max_segments
-        if found.rows and sum(counts) <= limit:
+        if batch_counts.rows and sum(counts) <= limit:
             return max(counts, default=0)
-        if found.rows and max(counts) <= limit:
-            estimate = estimate_union(self.spark, [found.sketches[b] for b in chosen])
+        if batch_counts.rows and max(counts) <= limit:
+            estimate = estimate_union(self.spark, [batch_counts.sketches[b] for b in chosen])
             if estimate <= _SURE * limit:
                 return estimate
         batches = BatchFilter(tuple(chosen), self.batch_type, self.columns)

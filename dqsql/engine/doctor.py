@@ -298,9 +298,9 @@ class Doctor:
         store.append(RUNS, [{**row, "versions": versions}])
 
 
-def _is_open(found: Collection[Ailment], table: str) -> bool:
+def _is_open(ailments: Collection[Ailment], table: str) -> bool:
     """Whether something about the table is not mended."""
-    return any(a.table == table and not a.mended and not a.harmless for a in found)
+    return any(a.table == table and not a.mended and not a.harmless for a in ailments)
 
 
 def moment_before(now: dt.datetime, text: str) -> dt.datetime:

@@ -113,10 +113,10 @@ def _take(path: Path, models: Sequence[str]) -> _LockFile | None:
     return held_file
 
 
-def _held_by_others(path: Path, models: Sequence[str], me: int) -> str | None:
+def _held_by_others(path: Path, models: Sequence[str], own_thread: int) -> str | None:
     """A model that another thread of this process is working on."""
     users = _Held.files[path].users if path in _Held.files else {}
-    return next((m for m in models if (u := users.get(_place(m))) and me not in u), None)
+    return next((m for m in models if (u := users.get(_place(m))) and own_thread not in u), None)
 
 
 def _give_back(file: _LockFile, models: Sequence[str]) -> None:

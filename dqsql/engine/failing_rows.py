@@ -141,14 +141,14 @@ class FailureSampler:
         rows = [failing_rows(self.plan, c) for c in wanted]
         return [r for r in rows if r is not None]
 
-    def _row(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    def _row(self, sample_row: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "run_id": self.run_id,
-            "check_id": found[CHECK],
+            "check_id": sample_row[CHECK],
             "model": self.plan.model.name,
-            "batch": found["batch"],
+            "batch": sample_row["batch"],
             "segment": None,
-            "row": found[ROW],
+            "row": sample_row[ROW],
             "captured_at": self.now,
         }
 

@@ -173,14 +173,14 @@ def unlike_segmented(ledger: Mapping[str, BatchRecord], model: CheckModel) -> fr
 
 
 def take_renamed(
-    ledger: dict[str, BatchRecord], meaning: Meaning, found: Iterable[str | None]
+    ledger: dict[str, BatchRecord], meaning: Meaning, batches: Iterable[str | None]
 ) -> dict[str, BatchRecord]:
     """Take out of a ledger the batches whose names are written in another way than those of now.
 
-    As those of a `batch_by` that was a date and is a timestamp: all rows would count twice. `found`
-    are the batches in the data. See `take_retired`.
+    As those of a `batch_by` that was a date and is a timestamp: all rows would count twice.
+    `batches` are those in the data. See `take_retired`.
     """
-    names = [batch for batch in found if batch is not None]
+    names = [batch for batch in batches if batch is not None]
     written = {_shape(name) for name in names}
     digits = max((len(n) for n in names if n.isdecimal() and n.startswith("0")), default=0)
     old = [

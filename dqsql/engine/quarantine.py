@@ -167,14 +167,17 @@ class RowSplitter:
         return with_key(expression, lambda: project_key(self.project.root))
 
     def _whole(
-        self, results: Sequence[Result], found: Sequence[FailingRows], accepted: Collection[str]
+        self,
+        results: Sequence[Result],
+        row_checks: Sequence[FailingRows],
+        accepted: Collection[str],
     ) -> dict[str, list[str]]:
         """The batches that failed a check that no row is to blame for, with these checks."""
         if not self.quarantine.whole_batches:
             return {}
         named = (*self.plan.checks, *self.plan.monitors)
         not_to_blame = {c.id for c in named if c.settings.options.get(SETTING) is False}
-        not_to_blame |= {*(f.check.id for f in found), *(finder.check for finder in self.odd)}
+        not_to_blame |= {*(f.check.id for f in row_checks), *(finder.check for finder in self.odd)}
         whole: dict[str, list[str]] = {}
         for result in results:
             if result.status is not Status.FAIL or result.batch in (None, *accepted):

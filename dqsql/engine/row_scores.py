@@ -146,11 +146,11 @@ class OddRows:
         return why
 
 
-def odd_in(found: Sequence[OddRows], failed: Mapping[str, Collection[str]]) -> list[OddRows]:
+def odd_in(finders: Sequence[OddRows], failed: Mapping[str, Collection[str]]) -> list[OddRows]:
     """What finds odd rows, of those batches alone in which its check failed."""
     mine = (
         replace(finder, batches=[b for b in finder.batches if b in failed.get(finder.check, ())])
-        for finder in found
+        for finder in finders
     )
     return [finder for finder in mine if finder.batches]
 

@@ -123,18 +123,18 @@ def relation_call(function: str, *names: str) -> str:
     return f"{function}({', '.join(map(repr, names))})"
 
 
-def _too_long(found: Annotation) -> AnnotationError:
+def _too_long(annotation: Annotation) -> AnnotationError:
     return AnnotationError(
         f"the annotation is longer than {_MAX_ANNOTATION:,} characters",
-        span=found.span,
+        span=annotation.span,
         hint="keep many values in a table, and write @references(source('lists', 'values'), value)",
     )
 
 
-def _too_many(found: Annotation | AnnotationError) -> AnnotationError:
+def _too_many(annotation: Annotation | AnnotationError) -> AnnotationError:
     return AnnotationError(
         f"the file holds more than {_MAX_ANNOTATIONS:,} annotations",
-        span=found.span,
+        span=annotation.span,
         hint="split the checks into several check models",
     )
 

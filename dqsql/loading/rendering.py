@@ -92,8 +92,8 @@ def render_model(raw: str, render: Callable[[str], str]) -> Rendering:
     return Rendering(raw, sql, comments, _line_map(raw, sql, scanned, render))
 
 
-def _comment_markers(found: ScannedText) -> list[tuple[int, int]]:
-    return [(c.body_start, number) for number, c in enumerate(found.comments)]
+def _comment_markers(scanned: ScannedText) -> list[tuple[int, int]]:
+    return [(c.body_start, number) for number, c in enumerate(scanned.comments)]
 
 
 def _with_markers(text: str, markers: list[tuple[int, int]]) -> str:
@@ -120,23 +120,23 @@ def _without_markers(text: str) -> tuple[str, dict[int, int]]:
 
 
 def _line_map(
-    raw: str, sql: str, found: ScannedText, render: Callable[[str], str]
+    raw: str, sql: str, scanned: ScannedText, render: Callable[[str], str]
 ) -> tuple[int, ...]:
     if raw == sql:
         return tuple(range(1, sql.count("\n") + 2))
     try:
-        marked = render(_with_markers(raw, _line_markers(raw, found)))
+        marked = render(_with_markers(raw, _line_markers(raw, scanned)))
     except DqsqlError:
         # A marker got into an argument, for example of `ref` by way of a {% set %} block.
         return _line_map_by_difference(raw, sql)
     return _line_map_from_markers(sql, marked) or _line_map_by_difference(raw, sql)
 
 
-def _line_markers(raw: str, found: ScannedText) -> list[tuple[int, int]]:
+def _line_markers(raw: str, scanned: ScannedText) -> list[tuple[int, int]]:
     """Line numbers at the starts of lines outside of Jinja blocks, and around the blocks."""
     starts = line_starts(raw)
     markers: dict[int, int] = {}
-    blocks = [(s.start, s.end) for s in found.jinja]
+    blocks = [(s.start, s.end) for s in scanned.jinja]
     for number, start in enumerate(starts, start=1):
         before = bisect_right(blocks, start, key=itemgetter(0)) - 1
         if before < 0 or not blocks[before][0] < start < blocks[before][1]:

@@ -22,17 +22,17 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
 
 
 def range_words(
-    lower: float | None, upper: float | None, told: Callable[[float], str], same: str = "{}"
+    lower: float | None, upper: float | None, formatter: Callable[[float], str], same: str = "{}"
 ) -> str | None:
     """Return an interval in words; None where it is open on both sides, by None or infinity.
 
-    `told` writes a bound, `same` stands around the bound of an interval of one value.
+    `formatter` writes a bound, `same` stands around the bound of an interval of one value.
 
     >>> range_words(3, None, str), range_words(3, 5, str), range_words(3, 3, str, "exactly {}")
     ('at least 3', '3 to 5', 'exactly 3')
     """
-    low = None if lower is None or lower == -math.inf else told(lower)
-    high = None if upper is None or upper == math.inf else told(upper)
+    low = None if lower is None or lower == -math.inf else formatter(lower)
+    high = None if upper is None or upper == math.inf else formatter(upper)
     if low is None:
         return None if high is None else f"at most {high}"
     if high is None:
@@ -60,19 +60,21 @@ def first_of(texts: Sequence[str], most: int, separator: str = ", ") -> str:
     return f"{shown} and {len(texts) - most:,} more" if len(texts) > most else shown
 
 
-def in_segments(told: str | None, segments: Iterable[str | None]) -> str:
-    """Which segments a text is about, behind it: it is `told` of one of them, or of all rows.
+def in_segments(segment: str | None, segments: Iterable[str | None]) -> str:
+    """Which segments a text is about, behind it: it is `segment` of one of them, or of all rows.
 
     >>> in_segments(None, [None, "shop=b", "shop=a"]), in_segments("k=3", ["k=3"])
     (' (also in shop=a, shop=b)', ' (in k=3)')
     >>> in_segments("k=3", (f"k={i}" for i in range(6)))
     ' (in k=3; also in k=0, k=1, k=2 and 2 more segments)'
     """
-    others = sorted({s for s in segments if s is not None and s != told})
+    others = sorted({s for s in segments if s is not None and s != segment})
     more = plural(len(others) - _NAMED_SEGMENTS, "more segment")
     shown = ", ".join(others[:_NAMED_SEGMENTS])
     shown += f" and {more}" if len(others) > _NAMED_SEGMENTS else ""
-    parts = ([] if told is None else [f"in {told}"]) + ([f"also in {shown}"] if others else [])
+    parts = ([] if segment is None else [f"in {segment}"]) + (
+        [f"also in {shown}"] if others else []
+    )
     return f" ({'; '.join(parts)})" if parts else ""
 
 

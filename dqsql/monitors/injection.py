@@ -71,7 +71,7 @@ class Injector:
         columns: Sequence[str],
         batches: Sequence[str],
         size: int,
-        found: dict[tuple[str, str], dict[str, Variant]],
+        measured_variants: dict[tuple[str, str], dict[str, Variant]],
     ) -> None:
         alike = [name for name, type_ in self.types.items() if family_of(type_) is family]
         cells = tuple(neighbors(alike, list(dict.fromkeys(columns))))
@@ -95,7 +95,7 @@ class Injector:
             batch, column, issue = row["batch"].split(SEPARATOR)
             spellings = [c for c in columns if c.lower() == column.lower()]
             for name in spellings:
-                found.setdefault((batch, name), {})[issue] = _variant(plan, row)
+                measured_variants.setdefault((batch, name), {})[issue] = _variant(plan, row)
 
 
 def _variant(plan: Plan, row: Mapping[str, object]) -> Variant:

@@ -70,11 +70,11 @@ def judge(
     )
 
 
-def to_record(found: LearnedPattern | NoPattern) -> dict[str, Any]:
+def to_record(outcome: LearnedPattern | NoPattern) -> dict[str, Any]:
     """What was learned, or why nothing was, as JSON-ready values for `dq_programs`."""
-    if isinstance(found, LearnedPattern):
-        return found.to_dict()
-    return {"no_pattern": found.code, "reason": found.reason}
+    if isinstance(outcome, LearnedPattern):
+        return outcome.to_dict()
+    return {"no_pattern": outcome.code, "reason": outcome.reason}
 
 
 def from_record(content: Mapping[str, Any]) -> LearnedPattern | NoPattern:

@@ -255,14 +255,16 @@ def _least_impure(
     return _learned(best, sample, settings)
 
 
-def _learned(found: Candidate, sample: ColumnSample, settings: InferenceSettings) -> LearnedPattern:
-    conforms = matcher(parse_pattern(found.text))
+def _learned(
+    candidate: Candidate, sample: ColumnSample, settings: InferenceSettings
+) -> LearnedPattern:
+    conforms = matcher(parse_pattern(candidate.text))
     conforming = sum(mask.bit_count() for v, mask in sample.masks.items() if conforms(v))
     cuts = "V" * settings.vertical + "H" * settings.horizontal
     return LearnedPattern(
-        pattern=parse_pattern(found.text).text,
-        fpr=found.rate,
-        coverage=found.coverage,
+        pattern=parse_pattern(candidate.text).text,
+        fpr=candidate.rate,
+        coverage=candidate.coverage,
         rows=sample.rows,
         nonconforming=sample.rows - conforming,
         method=f"FMDV-{cuts}" if cuts else "FMDV",

@@ -190,8 +190,10 @@ class ConsoleListener(RunListener):
             batches = sum(len(g.batches) for g in groups[_MAX_BATCHES:])
             self._print(f"            ... and {plural(batches, 'more batch', 'more batches')}")
 
-    def _causes(self, finding: BatchFinding, told: Collection[tuple[str, str]]) -> str:
-        first = findings.odd_upstream(finding.model, finding.batch, told, self._upstream)
+    def _causes(self, finding: BatchFinding, reported_batches: Collection[tuple[str, str]]) -> str:
+        first = findings.odd_upstream(
+            finding.model, finding.batch, reported_batches, self._upstream
+        )
         return f"; may follow from {printable(first)}" if first else ""
 
     def _batch(self, group: findings.RepeatedFinding) -> str:

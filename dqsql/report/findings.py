@@ -208,16 +208,16 @@ def headline(result: Result) -> str:
     return f"{label}: {beside_label(result)}"
 
 
-def describe_batch(found: BatchFinding) -> str:
+def describe_batch(finding: BatchFinding) -> str:
     """Return one line about all that was found in a batch: the first root symptom, and the rest.
 
     What failed comes before what only warns, even where a warning explains it.
     """
     first = min(
-        found.findings, key=lambda f: (STATUS_ORDER.index(f.result.status), f.cause is not None)
+        finding.findings, key=lambda f: (STATUS_ORDER.index(f.result.status), f.cause is not None)
     ).result
-    others = [r for r in found.roots if r is not first]
-    alike = (f.result for f in found.findings if f.result.check_id == first.check_id)
+    others = [r for r in finding.roots if r is not first]
+    alike = (f.result for f in finding.findings if f.result.check_id == first.check_id)
     text = headline(first) + printable(in_segments(first.segment, (r.segment for r in alike)))
     labels = dict.fromkeys(check_label(r.check_name, r.column) for r in others)
     # The same check on other segments is no news.
@@ -225,7 +225,7 @@ def describe_batch(found: BatchFinding) -> str:
     named = list(labels)[:_MAX_ROOTS]
     parts = [f"also {', '.join(named)}"] if named else []
     labels = dict.fromkeys(
-        check_label(f.result.check_name, f.result.column) for f in found.findings
+        check_label(f.result.check_name, f.result.column) for f in finding.findings
     )
     further = len(labels) - 1 - len(named)
     if further > 0:
@@ -236,14 +236,15 @@ def describe_batch(found: BatchFinding) -> str:
 def odd_upstream(
     model: str,
     batch: str,
-    told: Collection[tuple[str, str]],
+    reported_batches: Collection[tuple[str, str]],
     upstream: Mapping[str, Collection[str]],
 ) -> str:
     """The models that a model reads, the first ones, that have findings in the same batch.
 
-    `told` are the models and batches of all findings, `upstream` is as of `models_upstream`.
+    `reported_batches` are the models and batches of all findings; `upstream` is as of
+    `models_upstream`.
     """
-    parents = [m for m in upstream.get(model, ()) if (m, batch) in told]
+    parents = [m for m in upstream.get(model, ()) if (m, batch) in reported_batches]
     return ", ".join(
         sorted(m for m in parents if not set(upstream.get(m, ())).intersection(parents))
     )

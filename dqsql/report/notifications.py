@@ -139,8 +139,8 @@ def body_of(notices: Sequence[Notice]) -> str:
     return "\n".join([*lines, *_rest(notices)])
 
 
-def _rest(notices: Sequence[Notice], told: int = _MAX_TOLD) -> list[str]:
-    more = len(notices) - told
+def _rest(notices: Sequence[Notice], shown_count: int = _MAX_TOLD) -> list[str]:
+    more = len(notices) - shown_count
     return [f"and {more} more: dqsql report"] if more > 0 else []
 
 

@@ -167,10 +167,10 @@ def waiting_lines(facts: ModelFacts) -> Iterator[Record]:
         }
 
 
-def _failed(found: Sequence[Result]) -> str:
+def _failed(verdicts: Sequence[Result]) -> str:
     """What a check found in a batch as a whole, else in the first of its segments."""
-    first = found[0]
-    return headline(first) + printable(in_segments(first.segment, (r.segment for r in found)))
+    first = verdicts[0]
+    return headline(first) + printable(in_segments(first.segment, (r.segment for r in verdicts)))
 
 
 def open_findings(page: Page) -> int:

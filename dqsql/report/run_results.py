@@ -221,19 +221,19 @@ def _particulars(
     }
 
 
-def batch_record(found: BatchFinding) -> dict[str, Any]:
+def batch_record(finding: BatchFinding) -> dict[str, Any]:
     """Return what was found in a batch as plain data: ids of verdicts, root symptoms first."""
     return {
-        "model": found.model,
-        "batch": found.batch,
-        "severity": found.severity.value,
-        "segments": list(found.segments),
-        "message": describe_batch(found),
+        "model": finding.model,
+        "batch": finding.batch,
+        "severity": finding.severity.value,
+        "segments": list(finding.segments),
+        "message": describe_batch(finding),
         "symptoms": [
             {"id": f.result.id, "cause": f.cause.id if f.cause else None}
-            for f in found.findings[:_MAX_FINDINGS]
+            for f in finding.findings[:_MAX_FINDINGS]
         ],
-        "symptoms_left_out": max(len(found.findings) - _MAX_FINDINGS, 0),
+        "symptoms_left_out": max(len(finding.findings) - _MAX_FINDINGS, 0),
     }
 
 

@@ -77,10 +77,10 @@ class ChangeFinder:
             return False
         return not waits(ledger.values(), self.started)
 
-    def _scale(self, found: Mapping[str, FileInputs | None]) -> Scale:
+    def _scale(self, inputs_by_model: Mapping[str, FileInputs | None]) -> Scale:
         """How much is to be read, of models in which something may be new."""
         models = []
-        for name, now in found.items():
+        for name, now in inputs_by_model.items():
             known, asked = self.before.get(name), self.request.batches_for(name)
             rows = {b: record.rows for b, record in self.ledgers.get(name, {}).items()}
             total = sum(rows.values())

@@ -211,20 +211,20 @@ class ModelRun:
             empty=tuple(b for b in tested.batches if b not in self.ledger),
         )
 
-    def _split(self, tested: TestedBatches, found: ModelVerdicts) -> Split:
+    def _split(self, tested: TestedBatches, verdicts: ModelVerdicts) -> Split:
         """Write good and quarantined rows, where that is wanted; before the ledger, always."""
         if self.quarantine is None:
             return Split(notes=outdated_split_note(self.plan.model, tested.before, tested.batches))
         self._step("splitting rows")
         states, when = tested.part.states, (self.run_id, self.now)
         where = self.plan, states, self.spark, self.project, self.quarantine
-        splitter = RowSplitter(*where, *when, found.judged.odd)
+        splitter = RowSplitter(*where, *when, verdicts.judged.odd)
         split = splitter.split(
-            found.all,
+            verdicts.all,
             BatchFilter(tested.batches, tested.batch_type, self._columns),
             self._own_batch,
             whole=self.plan.model.config.batch_by is None and self.label is None,
-            rows=sum(found.measured.rows.values()),
+            rows=sum(verdicts.measured.rows.values()),
             accepted=self._reviewed,
             # Their rows are among those of the new batches.
             retired=() if tested.before else tuple(self.retired),
@@ -249,14 +249,14 @@ class ModelRun:
         )
 
     def _notes(
-        self, tested: TestedBatches, found: ModelVerdicts, samples: Samples, sound: Collection[str]
+        self, tested: TestedBatches, made: ModelVerdicts, samples: Samples, sound: Collection[str]
     ) -> tuple[str, ...]:
         """What a person should know; the ledger has the verdicts."""
         model, results = self.plan.model, samples.results
         notes = (*tested.choice.notes, *meaning_notes(self._meaning, tested.before, tested.batches))
         notes += retired_note(model, self.retired, tested.before, self._meaning, tested.batches)
-        notes += found.notes
-        if found.cumulative is not None:
+        notes += made.notes
+        if made.cumulative is not None:
             measured_now = self._to_come.union(tested.choice.lost)
             notes += outdated_note(tested.before, sound, tested.batches, measured_now)
         notes += miscounted_note(model.name, self.store, self.ledger, results)
@@ -430,7 +430,7 @@ class ModelRun:
     def _work(
         self,
         tested: TestedBatches,
-        found: ModelVerdicts,
+        made: ModelVerdicts,
         samples: Samples,
         sound: Collection[str],
         split: Split,
@@ -439,7 +439,7 @@ class ModelRun:
 
         `sound` are the batches that count in the cumulative metrics of later ones.
         """
-        batches, measured, judged = tested.batches, found.measured, found.judged
+        batches, measured, judged = tested.batches, made.measured, made.judged
         statuses = batch_statuses(samples.results, batches, self.reviews, holds=self._holds)
         for batch in tested.mistyped(statuses, self.reviews):
             del statuses[batch]
@@ -448,14 +448,14 @@ class ModelRun:
         rows = model_rows(measured, judged, samples, self.run_id, self.now, statuses)
         model = self.plan.model.name
         records = batch_records(
-            tested, found, results, statuses, rows, self.run_id, self.now, self._meaning.text, sound
+            tested, made, results, statuses, rows, self.run_id, self.now, self._meaning.text, sound
         )
         if self.quarantine is not None:
             counts = split.counts
             records = {b: replace(r, quarantined=counts.get(b, 0)) for b, r in records.items()}
         self.ledger.update(records)
-        if found.cumulative is not None:
-            found.cumulative.store_total()
+        if made.cumulative is not None:
+            made.cumulative.store_total()
         store_states = partial(tested.execution.store_states, batches, [*statuses])
         return Work(
             model,

@@ -84,11 +84,11 @@ def suggest_from_incidents(where: Where, name: str, *, step: Step = silent) -> P
 
 
 def _proposal(
-    plan: Plan, found: tuple[Suggestion, ...], batches: int, notes: tuple[str, ...]
+    plan: Plan, suggestions: tuple[Suggestion, ...], batches: int, notes: tuple[str, ...]
 ) -> Proposal:
     model = plan.model
     subject = Subject(model.name, model.name, {}, f"{{{{ ref('{model.name}') }}}}", model=model)
-    return Proposal(subject, Profile(model.name, 0, ()), 0, 0, 0, batches, found, notes)
+    return Proposal(subject, Profile(model.name, 0, ()), 0, 0, 0, batches, suggestions, notes)
 
 
 def _of_status(ledger: Sequence[Mapping[str, Any]], status: BatchStatus) -> list[str]:

@@ -224,7 +224,7 @@ def checks_of_unbatched(plan: Plan, types: Mapping[str, str]) -> Sequence[Check]
 
 def batch_records(
     tested: TestedBatches,
-    found: ModelVerdicts,
+    verdicts: ModelVerdicts,
     results: Sequence[Result],
     statuses: Mapping[str, BatchStatus],
     rows: Mapping[Table, Sequence[Mapping[str, Any]]],
@@ -237,7 +237,7 @@ def batch_records(
 
     Args:
         tested: the batches, and what they were before.
-        found: what was measured of them.
+        verdicts: what was measured of them.
         results: the verdicts on them.
         statuses: by batch.
         rows: what is stored of the batches, by table.
@@ -248,7 +248,7 @@ def batch_records(
     """
     model = tested.plan.model
     sizes = {table: Counter(row["batch"] for row in mine) for table, mine in rows.items()}
-    measured, errors = found.measured, errors_by_batch(results)
+    measured, errors = verdicts.measured, errors_by_batch(results)
     # Of what another meaning of the model selects, numbers of rows say nothing.
     known = {b: r for b, r in tested.before.items() if r.fingerprint == fingerprint}
     return {
@@ -265,7 +265,7 @@ def batch_records(
             *batch_times(batch, model.config.batch_by),
             uncomputed=errors[batch],
             **_growth(known.get(batch), measured.rows.get(batch, 0), now),
-            judged_from=found.judged.later.get(batch),
+            judged_from=verdicts.judged.later.get(batch),
         )
         for batch, status in statuses.items()
     }

@@ -214,17 +214,19 @@ def _log_chance(dependent: ColumnProfile, rows: int, groups: float) -> float:
     return max(0.0, rows - groups) * math.log(share) if share < 1 else 0.0
 
 
-def _dependency(found: Dependency, profile: Profile) -> Suggestion:
-    names = ", ".join(plain_name(d) for d in found.determinant)
-    shown = " and ".join(found.determinant)
-    condition = f"count_distinct({names}, {plain_name(found.dependent)}) = count_distinct({names})"
+def _dependency(dependency: Dependency, profile: Profile) -> Suggestion:
+    names = ", ".join(plain_name(d) for d in dependency.determinant)
+    shown = " and ".join(dependency.determinant)
+    condition = (
+        f"count_distinct({names}, {plain_name(dependency.dependent)}) = count_distinct({names})"
+    )
     return Suggestion(
         "FunctionalDependency",
         "expect",
         None,
         "expect",
-        f"{shown} {'determine' if len(found.determinant) > 1 else 'determines'} {found.dependent}"
-        f" in {profile.rows:,} rows",
+        f"{shown} {'determine' if len(dependency.determinant) > 1 else 'determines'}"
+        f" {dependency.dependent} in {profile.rows:,} rows",
         arguments=(condition,),
         settings=WARN,
         takes_column=False,

@@ -84,12 +84,12 @@ class ProfiledColumn:
             private=self.private,
         )
 
-    def sketches(self, found: ColumnProfile) -> dict[str, str]:
+    def sketches(self, profile: ColumnProfile) -> dict[str, str]:
         """Pass 2."""
         wanted: dict[str, str] = {}
         if self.kind in _SKETCHED:
             wanted[f"{self.key}.distinct"] = f"approx_count_distinct({self.sql})"
-        if not found.is_numeric or not found.count or self.private:
+        if not profile.is_numeric or not profile.count or self.private:
             return wanted
         number = self.sql
         if self.kind is Kind.TEXT:
@@ -98,16 +98,16 @@ class ProfiledColumn:
         wanted[f"{self.key}.quantiles"] = f"quantile_profile({number})"
         return wanted
 
-    def with_sketches(self, found: ColumnProfile, values: Mapping[str, Any]) -> ColumnProfile:
+    def with_sketches(self, profile: ColumnProfile, values: Mapping[str, Any]) -> ColumnProfile:
         """What pass 1 and 2 found."""
         distinct = values.get(f"{self.key}.distinct")
-        summary = found.summary or self._read_summary(values, "value")
+        summary = profile.summary or self._read_summary(values, "value")
         quantiles = values.get(f"{self.key}.quantiles")
         if summary is not None and quantiles:
             points = tuple(float(q) for q in json.loads(quantiles))
             summary = replace(summary, quantiles=points)
         return replace(
-            found, distinct=None if distinct is None else float(distinct), summary=summary
+            profile, distinct=None if distinct is None else float(distinct), summary=summary
         )
 
     def _read_summary(self, values: Mapping[str, Any], what: str) -> Summary | None:

@@ -139,9 +139,9 @@ def _about_place(names: Sequence[str], column: str, mark: str) -> Iterator[str]:
         yield f"o:second_id:{mark}"
 
 
-def hashed(found: Sequence[str]) -> npt.NDArray[np.int64]:
+def hashed(feature_texts: Sequence[str]) -> npt.NDArray[np.int64]:
     """The buckets of features, sorted, each once. Shape (n,), values in [0, BUCKETS)."""
-    return np.unique([zlib.crc32(f.encode()) % BUCKETS for f in found])
+    return np.unique([zlib.crc32(f.encode()) % BUCKETS for f in feature_texts])
 
 
 @dataclass(frozen=True)

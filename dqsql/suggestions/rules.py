@@ -339,10 +339,10 @@ def _bounds(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
     yield _bounded(column, "stddev", "stddev", low, high, f"the standard deviation is {spread:.4g}")
 
 
-def _mean_from(found: Summary, spread: float) -> float | None:
+def _mean_from(summary: Summary, spread: float) -> float | None:
     """The least mean, which is none below the smallest value; None where it would say nothing."""
-    low = round_down(max(found.mean - spread, found.minimum))
-    return None if low == 0 and found.minimum >= 0 else low
+    low = round_down(max(summary.mean - spread, summary.minimum))
+    return None if low == 0 and summary.minimum >= 0 else low
 
 
 def _lengths(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:

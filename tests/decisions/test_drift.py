@@ -155,7 +155,7 @@ def test_new_and_vanished_categories_are_finite_and_told() -> None:
         assert math.isfinite(found.value)
         assert found.value > 0.3
         assert found.shifts == ("'a' 50% -> 0%", "'c' 0% -> 50%")
-        assert categorical_drift(measure, old, new, told=False).shifts == ()
+        assert categorical_drift(measure, old, new, shows_values=False).shifts == ()
 
 
 def test_without_values_there_is_no_drift_to_tell() -> None:

@@ -60,41 +60,41 @@ def command(session: Session, **given: Any) -> int:
     return 0
 
 
-def _record(found: Explanation) -> dict[str, Any]:
+def _record(explanation: Explanation) -> dict[str, Any]:
     return {
-        "id": found.id,
-        **found.row,
-        "details": found.details,
-        "where": found.where,
-        "place": found.place,
-        "finding": found.finding,
-        "history": list(found.past),
-        "values": [{"batch": b, "value": v} for b, v in found.values],
+        "id": explanation.id,
+        **explanation.row,
+        "details": explanation.details,
+        "where": explanation.where,
+        "place": explanation.place,
+        "finding": explanation.finding,
+        "history": list(explanation.past),
+        "values": [{"batch": b, "value": v} for b, v in explanation.values],
         "recomputed": [
             {"name": c.name, "stored": c.stored, "recomputed": c.again, "same": c.same}
-            for c in found.compared
+            for c in explanation.compared
         ],
-        "same": found.same,
-        "note": found.note,
-        "failures": [json.loads(row) for row in found.failures],
+        "same": explanation.same,
+        "note": explanation.note,
+        "failures": [json.loads(row) for row in explanation.failures],
     }
 
 
-def _print(session: Session, found: Explanation) -> None:
-    row = found.row
-    session.say(session.out.style(printable(found.id), "bold"))
+def _print(session: Session, explanation: Explanation) -> None:
+    row = explanation.row
+    session.say(session.out.style(printable(explanation.id), "bold"))
     word = styled_label(Status(row["status"]), session.out)
     session.say(f"  {word} {printable(row['message'] or row['check_name'])}")
-    for name, text in _facts(found).items():
+    for name, text in _facts(explanation).items():
         if text is not None:
             session.say(printable(f"  {name:<11}{text}"))
-    if found.values:
+    if explanation.values:
         session.say("  what it saw in the batches up to this one:")
-    for batch, value in found.values[-_SHOWN_VALUES:]:
+    for batch, value in explanation.values[-_SHOWN_VALUES:]:
         session.say(printable(f"    {batch}  {'no value' if value is None else _cell(value)}"))
-    _print_again(session, found)
+    _print_again(session, explanation)
     _print_failures(
-        session, found.failures, row["column_name"], of_segment=row["segment"] is not None
+        session, explanation.failures, row["column_name"], of_segment=row["segment"] is not None
     )
 
 
@@ -103,44 +103,44 @@ def _compared(stored: Mapping[str, str] | str | None) -> Mapping[str, str]:
     return {"against": stored} if isinstance(stored, str) else stored or {}
 
 
-def _facts(found: Explanation) -> dict[str, str | None]:
-    row = found.row
+def _facts(explanation: Explanation) -> dict[str, str | None]:
+    row = explanation.row
     written = row["detector"] == CONSTRAINT
     lower, upper = row["lower_bound"], row["upper_bound"]
     exact = written and lower is not None and lower == upper
     return {
-        "check": found.details.get("expression") or row["check_name"],
-        "where": found.where,
-        "written": found.place,
+        "check": explanation.details.get("expression") or row["check_name"],
+        "where": explanation.where,
+        "written": explanation.place,
         "observed": row["observed_text"] if row["observed"] is None else _cell(row["observed"]),
-        "expected": _cell(lower) if exact else _expected(found),
-        **(found.details.get("thresholds") or {}),
-        **_compared(found.details.get("compared_with")),
-        **{name: _share(*pair) for name, pair in (found.details.get("seen") or {}).items()},
+        "expected": _cell(lower) if exact else _expected(explanation),
+        **(explanation.details.get("thresholds") or {}),
+        **_compared(explanation.details.get("compared_with")),
+        **{name: _share(*pair) for name, pair in (explanation.details.get("seen") or {}).items()},
         # The bounds of a check do not say whether they are met themselves; its expression does.
         "lower": _cell(lower) if written and not exact and lower is not None else None,
         "upper": _cell(upper) if written and not exact and upper is not None else None,
         "band": None if written else range_words(lower, upper, number, "exactly {}"),
         "score": None if row["score"] is None else _cell(row["score"]),
-        "decided by": _method(found),
-        "history": _history(found),
-        "finding": _life(found.finding),
-        "read by": None if found.finding is None else found.finding["impact"],
+        "decided by": _method(explanation),
+        "history": _history(explanation),
+        "finding": _life(explanation.finding),
+        "read by": None if explanation.finding is None else explanation.finding["impact"],
     }
 
 
-def _print_again(session: Session, found: Explanation) -> None:
-    if found.same:
-        same = plural(len(found.compared), "number")
+def _print_again(session: Session, explanation: Explanation) -> None:
+    if explanation.same:
+        same = plural(len(explanation.compared), "number")
         session.say(f"  computed again from stored metrics: the same ({same} compared)")
-    elif found.compared:
+    elif explanation.compared:
         session.say("  computed again from stored metrics: not the same")
-        for one in found.compared:
+        for one in explanation.compared:
             if not one.same:
                 text = f"{one.name}: {_cell(one.stored)} then, {_cell(one.again)} now"
                 session.say(printable(f"    {text}"))
-    if found.note:
-        session.say(printable(f"  note: {found.note}"))
+    if explanation.note:
+        session.say(printable(f"  note: {explanation.note}"))
 
 
 def _print_failures(
@@ -175,14 +175,14 @@ def _share(now: float, before: float) -> str:
     return f"{now:.3%} of a batch, at most {before:.3%} before"
 
 
-def _expected(found: Explanation) -> str | None:
-    decision = found.details.get("decision") or {}
+def _expected(explanation: Explanation) -> str | None:
+    decision = explanation.details.get("decision") or {}
     value = decision.get("expected")
     return None if value is None else _cell(value)
 
 
-def _method(found: Explanation) -> str | None:
-    details = found.details
+def _method(explanation: Explanation) -> str | None:
+    details = explanation.details
     given = details.get("strategy")
     if given is not None:
         chosen = [f"{k} => {v}" for k, v in given.items() if k != "name" and v is not None]
@@ -204,10 +204,10 @@ def _life(finding: Mapping[str, Any] | None) -> str | None:
     return f"{state_text(finding)}{by}{why}{assigned}"
 
 
-def _history(found: Explanation) -> str | None:
-    extent = found.details.get("history")
+def _history(explanation: Explanation) -> str | None:
+    extent = explanation.details.get("history")
     if not extent:
         return None
     text = f"{plural(extent[2], 'batch')}, {extent[0]} to {extent[1]}"
-    left_out = found.details.get("left_out") or []
+    left_out = explanation.details.get("left_out") or []
     return f"{text}, without {', '.join(left_out[:5])}" if left_out else text

@@ -157,11 +157,11 @@ def tag(
     return 0
 
 
-def _untagged(session: Session, what: str, found: Any) -> int:
+def _untagged(session: Session, what: str, no_pattern: Any) -> int:
     if session.json:
-        session.print_outcome(EXIT_ERROR, code=found.code, reason=found.reason)
+        session.print_outcome(EXIT_ERROR, code=no_pattern.code, reason=no_pattern.reason)
     else:
-        session.err.line(f"{printable(what)} has no pattern: {found.reason}")
+        session.err.line(f"{printable(what)} has no pattern: {no_pattern.reason}")
     return EXIT_ERROR
 
 

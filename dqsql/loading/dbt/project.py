@@ -369,11 +369,11 @@ def _names(nodes: Mapping[str, Node], project: str) -> dict[str, str]:
     return {uid: n if is_free(uid) else uid.replace(".", "__") for uid, n in own.items()}
 
 
-def _prose_warning(found: Sequence[str]) -> list[str]:
+def _prose_warning(comments: Sequence[str]) -> list[str]:
     """A sentence about comments with an @ that are read as prose, or none."""
-    if not found:
+    if not comments:
         return []
-    shown = first_of(found, _SHOWN, "; ")
+    shown = first_of(comments, _SHOWN, "; ")
     return [f"no check has such a name, so these comments are read as prose: {shown}"]
 
 

@@ -246,7 +246,7 @@ def _relations(text: str) -> dict[str, str]:
     return relations
 
 
-def _relation(tokens: Sequence[Token], index: int, found: dict[str, str]) -> int:
+def _relation(tokens: Sequence[Token], index: int, relations: dict[str, str]) -> int:
     """Read `a.b.c [as] alias` at `index`; the index behind it."""
     parts: list[str] = []
     while index < len(tokens) and _is_name(tokens[index]):
@@ -265,7 +265,7 @@ def _relation(tokens: Sequence[Token], index: int, found: dict[str, str]) -> int
         alias = following
         index += 1
     # A CTE has a name of one part; anything else is a relation outside of the query.
-    found[alias.lower()] = parts[0].lower() if len(parts) == 1 else ".".join(parts).lower()
+    relations[alias.lower()] = parts[0].lower() if len(parts) == 1 else ".".join(parts).lower()
     return index
 
 

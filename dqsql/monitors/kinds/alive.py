@@ -73,10 +73,10 @@ class AliveDetector(MonitorByMonitor):
         )
 
 
-def _of_times(history: History, found: Sequence[str]) -> str:
+def _of_times(history: History, findings: Sequence[str]) -> str:
     """Which batches were compared, where there are such of other times of day."""
     times = " and ".join(f"{time:%H:%M}" for time in history.times)
-    return f" (compared with batches of {times})" if found and times else ""
+    return f" (compared with batches of {times})" if findings and times else ""
 
 
 @dataclass(frozen=True)

@@ -272,11 +272,11 @@ class MatchDetector(MonitorByMonitor):
             result = replace(result, message=message)
         return with_details(result, **details)
 
-    def _keep(self, monitor: Monitor, batch: str, found: _BatchDiff) -> None:
+    def _keep(self, monitor: Monitor, batch: str, diff: _BatchDiff) -> None:
         """Store the number of differing rows, and some of them."""
         call = match_call(monitor.expression, monitor.span)
         compared = f"{call.relation}, {', '.join(call.keys)}"
-        self.context.derive(monitor, batch, _METRIC, compared, float(found.total), found.here)
+        self.context.derive(monitor, batch, _METRIC, compared, float(diff.total), diff.here)
         self.context.failures += [
             {
                 "check_id": monitor.id,
@@ -285,25 +285,25 @@ class MatchDetector(MonitorByMonitor):
                 "segment": None,
                 "row": row,
             }
-            for row in found.rows
+            for row in diff.rows
         ]
 
 
-def _words(found: _BatchDiff, other: str) -> str:
-    rows = f"{plural(found.here, 'row')} here, {found.there:,} in {other}"
-    if not found.total:
+def _words(diff: _BatchDiff, other: str) -> str:
+    rows = f"{plural(diff.here, 'row')} here, {diff.there:,} in {other}"
+    if not diff.total:
         return f"{rows}: all the same"
-    kinds = found.kinds
+    kinds = diff.kinds
     parts = []
     if kinds.get(MISSING):
         parts.append(f"{kinds[MISSING]:,} of {other} {_be(kinds[MISSING])} missing")
     if kinds.get(EXTRA):
         parts.append(f"{kinds[EXTRA]:,} {_be(kinds[EXTRA])} not in {other}")
     if kinds.get(CHANGED):
-        which = ", ".join(f"{name} {n:,}" for name, n in found.columns.items())
+        which = ", ".join(f"{name} {n:,}" for name, n in diff.columns.items())
         parts.append(f"{kinds[CHANGED]:,} {_be(kinds[CHANGED])} changed ({which})")
-    verb = "row differs" if found.total == 1 else "rows differ"
-    return f"{found.total:,} {verb}: {', '.join(parts)} ({rows})"
+    verb = "row differs" if diff.total == 1 else "rows differ"
+    return f"{diff.total:,} {verb}: {', '.join(parts)} ({rows})"
 
 
 def _be(count: int) -> str:

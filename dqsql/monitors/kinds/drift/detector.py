@@ -150,7 +150,7 @@ class DriftDetector:
             what = f"{who}, or had another type, in {named}" if now else who
             status = missing_status(monitor, self.place.plan.model.config.no_data)
             return result_of(monitor, batch, status, f"{what}: nothing to compare", segment)
-        drift = drift_of(unit.call.measure, parts, now[0], told=not self._hides(unit))
+        drift = drift_of(unit.call.measure, parts, now[0], shows_values=not self._hides(unit))
         if math.isnan(drift.value):
             text = f"{monitor.column} is NaN throughout, here or in {named}: nothing to compare"
             status = missing_status(monitor, self.place.plan.model.config.no_data)

@@ -44,14 +44,16 @@ def distributions(
 
 
 def drift_of(
-    measure: str, parts: Sequence[Distribution], now: Distribution, *, told: bool = True
+    measure: str, parts: Sequence[Distribution], now: Distribution, *, shows_values: bool = True
 ) -> Drift:
-    """How far a distribution is from others together; `told` is whether values may be shown."""
+    """How far a distribution is from others together; whether values may be shown."""
     if now[0].quantiles:
         old = Numbers.pooled([(p.quantiles, n) for p, n in parts])
         return numeric_drift(measure, old, Numbers.pooled([(now[0].quantiles, now[1])]))
     reference = pooled_categories([CategoricalState.of(p) for p, _ in parts])
-    return categorical_drift(measure, reference, CategoricalState.of(now[0]), told=told)
+    return categorical_drift(
+        measure, reference, CategoricalState.of(now[0]), shows_values=shows_values
+    )
 
 
 def reported_value(drift: Drift, kind: str) -> float:
@@ -101,7 +103,7 @@ def _drift_again(stored: StoredVerdict) -> Drift | None:
     )
     if not parts or not now:
         return None
-    return drift_of(details["measure"], parts, now[0], told=bool(details["shifts"]))
+    return drift_of(details["measure"], parts, now[0], shows_values=bool(details["shifts"]))
 
 
 def _status_again(stored: StoredVerdict, value: float | None) -> Compared:

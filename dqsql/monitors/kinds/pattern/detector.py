@@ -122,17 +122,17 @@ class PatternDetector(MonitorByMonitor):
         return [list(key_of(metric)[:4]) for metric in metrics if metric is not None]
 
     def _count_exactly(
-        self, program: StoredProgram, found: LearnedPattern, rows: int, matching: int
+        self, program: StoredProgram, learned: LearnedPattern, rows: int, matching: int
     ) -> None:
         """Keep the counts of the batch that a pattern was learned from instead of its sample's."""
-        exact = patterns.to_record(replace(found, rows=rows, nonconforming=rows - matching))
+        exact = patterns.to_record(replace(learned, rows=rows, nonconforming=rows - matching))
         self.context.programs.put(replace(program, program=exact), new_version=False)
 
     def _judged(
         self,
         monitor: Monitor,
         batch: str,
-        found: LearnedPattern,
+        learned: LearnedPattern,
         rows: int,
         matching: int,
         training: Sequence[str],
@@ -141,10 +141,10 @@ class PatternDetector(MonitorByMonitor):
         significance = given.get("fpr", self.context.fpr(monitor))
         test = given.get("test", "fisher")
         pii = hides_values(self.context.plan.model, monitor.column, monitor.settings)
-        decision = patterns.judge(found, rows, matching, significance, test)
+        decision = patterns.judge(learned, rows, matching, significance, test)
         if decision.status == "fail" and not pii:
-            samples = self._odd_values(monitor, batch, found)
-            decision = patterns.judge(found, rows, matching, significance, test, samples)
+            samples = self._odd_values(monitor, batch, learned)
+            decision = patterns.judge(learned, rows, matching, significance, test, samples)
         result = result_of(monitor, batch, _status(monitor, decision), decision.message)
         share, limit = decision.nonconforming_share, decision.largest_passing_share
         result = replace(
@@ -157,24 +157,24 @@ class PatternDetector(MonitorByMonitor):
         )
         return with_details(
             result,
-            pattern=found.pattern,
+            pattern=learned.pattern,
             p_value=decision.p_value,
             significance=significance,
             test=test,
             rows=rows,
             nonconforming=rows - matching,
-            training_rows=found.rows,
-            training_nonconforming=found.nonconforming,
+            training_rows=learned.rows,
+            training_nonconforming=learned.nonconforming,
             series=self._series(monitor),
             history=[training[0], training[-1], len(training)] if training else None,
         )
 
-    def _odd_values(self, monitor: Monitor, batch: str, found: LearnedPattern) -> list[str]:
+    def _odd_values(self, monitor: Monitor, batch: str, learned: LearnedPattern) -> list[str]:
         if self._sampled >= _SAMPLED_FINDINGS or monitor.column is None:
             return []
         self._sampled += 1
         column = monitor.column
-        regexes = {column: found.spark_regex}
+        regexes = {column: learned.spark_regex}
         where = monitor.settings.where
         values = self.place.sample([column], [batch], where, regexes, limit=_SHOWN_VALUES)
         return list(dict.fromkeys(values[column]))

@@ -142,12 +142,12 @@ class _Training:
             return set()
         return set(warned_batches(program)).difference(self.before.reviewed)
 
-    def _training(self, odd: Collection[str]) -> list[str]:
-        accepted = [b for b in self.before.accepted if b not in odd]
+    def _training(self, excluded: Collection[str]) -> list[str]:
+        accepted = [b for b in self.before.accepted if b not in excluded]
         if accepted:
             return accepted[-_TRAINING_BATCHES:]
         # Of a backfill the first alone, as of daily runs: both store the same.
-        return [b for b in self.before.batches if b not in odd][:1]
+        return [b for b in self.before.batches if b not in excluded][:1]
 
     def _learn(self, monitors: Sequence[Monitor]) -> None:
         if not monitors:
@@ -195,8 +195,8 @@ class _Training:
             settings = replace(settings, constants=False)
         return infer_pattern(values[name], index, settings)
 
-    def _keep(self, monitor: Monitor, found: Found, training: Sequence[str]) -> None:
-        learned = isinstance(found, LearnedPattern)
+    def _keep(self, monitor: Monitor, outcome: Found, training: Sequence[str]) -> None:
+        learned = isinstance(outcome, LearnedPattern)
         self.before.book.put(
             StoredProgram(
                 check_id=monitor.id,
@@ -207,9 +207,11 @@ class _Training:
                 learned_from=training[0],
                 learned_to=training[-1],
                 batches=len(training),
-                fpr=found.fpr if isinstance(found, LearnedPattern) else None,
-                program=patterns.to_record(found),
-                description=found.pattern if isinstance(found, LearnedPattern) else found.reason,
+                fpr=outcome.fpr if isinstance(outcome, LearnedPattern) else None,
+                program=patterns.to_record(outcome),
+                description=outcome.pattern
+                if isinstance(outcome, LearnedPattern)
+                else outcome.reason,
                 evidence={"batches": list(training)} if learned else None,
             ),
             new_version=True,

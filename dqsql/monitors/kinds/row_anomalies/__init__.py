@@ -355,10 +355,10 @@ class RowScorer:
         }
 
 
-def _values(found: pa.ChunkedArray, is_text: bool) -> Any:
+def _values(column: pa.ChunkedArray, is_text: bool) -> Any:
     if is_text:
-        return found.to_pylist()
-    return found.to_numpy(zero_copy_only=False).astype(float)
+        return column.to_pylist()
+    return column.to_numpy(zero_copy_only=False).astype(float)
 
 
 def _columns(reasons: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:
@@ -371,15 +371,15 @@ def _columns(reasons: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]
     return {name: round(share / len(reasons), 3) for name, share in ordered}
 
 
-def _message(found: _Found, limit: float) -> str:
-    share = found.odd / found.rows
+def _message(scoring: _Found, limit: float) -> str:
+    share = scoring.odd / scoring.rows
     # What has but a small part in it has nothing to do with it.
-    least = max(found.columns.values(), default=0.0) / 4
-    names = ", ".join([name for name, part in found.columns.items() if part >= least][:3])
+    least = max(scoring.columns.values(), default=0.0) / 4
+    names = ", ".join([name for name, part in scoring.columns.items() if part >= least][:3])
     by = f", mostly by {names}" if names else ""
-    kept = f"; the oddest {len(found.worst):,} are in dq_failures" if found.worst else ""
+    kept = f"; the oddest {len(scoring.worst):,} are in dq_failures" if scoring.worst else ""
     return (
-        f"{found.odd:,} of {found.rows:,} rows ({share:.2%}) are unlike the rows before{by};"
+        f"{scoring.odd:,} of {scoring.rows:,} rows ({share:.2%}) are unlike the rows before{by};"
         f" expected at most {limit:.2%}{kept}"
     )
 
