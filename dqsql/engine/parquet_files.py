@@ -13,14 +13,16 @@ from dqsql.engine.paths import files_at, named_in_paths
 
 # Of more files the oldest and the newest are looked at, half of them each: columns come with time.
 _MOST = 200
+_LARGE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 
 
 @dataclass(frozen=True)
 class UnevenFiles:
     """Files that have columns which others lack.
 
-    `missing` are the columns that older files have and the `newest` one lacks. `unlike` has a file
-    of each schema, the newest last, where types of numbers differ, and is empty elsewhere.
+    `missing` are the columns that older files have and the `newest` one lacks; columns may also be
+    fields of structs, of which none is listed. `unlike` has a file of each schema, the newest last,
+    where types of numbers differ, and is empty elsewhere.
     """
 
     newest: Path
@@ -41,33 +43,82 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
         return None
     if len(files) > _MOST:
         files = [*files[: _MOST // 2], *files[-_MOST // 2 :]]
+    merging = _Merging()
     merged: dict[str, pa.Field] = {}
     names: dict[Path, set[str]] = {}
     schemas: dict[pa.Schema, Path] = {}
-    widened = False
     for file in files:
         try:
             schema = _schema(file, file_format)
         except (OSError, pa.ArrowException):
             # Reading it will say what is the matter.
             return None
-        others = [f for f in schema if merged.setdefault(f.name.lower(), f).type != f.type]
-        kinds = [{f.type, merged[f.name.lower()].type} for f in others]
-        if others and (file_format == "orc" or not all(map(_is_widened, kinds))):
+        for field in schema:
+            known = merged.setdefault(field.name.lower(), field)
+            merged[field.name.lower()] = known.with_type(merging.both(known.type, field.type))
+        if merging.unlike or (merging.widened and file_format == "orc"):
             return None
-        widened |= bool(others)
         names[file] = {f.name.lower() for f in schema}
         plain = schema.remove_metadata()
         schemas.pop(plain, None)
         schemas[plain] = file
-    if not widened and all(file_columns == merged.keys() for file_columns in names.values()):
+    if not (merging.widened or merging.lacking) and all(
+        file_columns == merged.keys() for file_columns in names.values()
+    ):
         return None
     # Copied files may be dated in any order: the one whose name is last has to agree.
     newest = names[files[-1]] | names[max(files)]
     # What the path says, `day=2024-01-01`, is a column of all rows.
     newest |= named_in_paths(path, files[-1:], {})
     missing = sorted(merged[name].name for name in merged.keys() - newest)
-    return UnevenFiles(files[-1], missing, list(schemas.values()) if widened else ())
+    return UnevenFiles(files[-1], missing, list(schemas.values()) if merging.widened else ())
+
+
+@dataclass
+class _Merging:
+    """What was seen while types were merged.
+
+    `widened` says that numbers of two sizes were, `lacking` that structs have fields which others
+    lack, `unlike` that types have nothing in common.
+    """
+
+    widened: bool = False
+    lacking: bool = False
+    unlike: bool = False
+
+    def both(self, one: pa.DataType, other: pa.DataType) -> pa.DataType:
+        """A type with the fields of two."""
+        one, other = _as_stored(one), _as_stored(other)
+        if one == other:
+            return one
+        if pa.types.is_struct(one) and pa.types.is_struct(other):
+            return self._struct(list(one), list(other))
+        if pa.types.is_map(one) and pa.types.is_map(other):
+            keys = self.both(one.key_type, other.key_type)
+            return pa.map_(keys, self.both(one.item_type, other.item_type))
+        if pa.types.is_list(one) and pa.types.is_list(other):
+            return pa.list_(self.both(one.value_type, other.value_type))
+        self.widened = True
+        self.unlike |= not _is_widened({one, other})
+        return one
+
+    def _struct(self, one: Sequence[pa.Field], other: Sequence[pa.Field]) -> pa.DataType:
+        fields = {field.name.lower(): field for field in one}
+        added = {field.name.lower(): field for field in other}
+        self.lacking |= fields.keys() != added.keys()
+        for name in fields.keys() & added.keys():
+            known = fields[name]
+            fields[name] = known.with_type(self.both(known.type, added[name].type))
+        return pa.struct(list({**added, **fields}.values()))
+
+
+def _as_stored(kind: pa.DataType) -> pa.DataType:
+    """A type as Parquet has it: other programs note their own beside it, such as categories."""
+    if pa.types.is_dictionary(kind):
+        return _as_stored(kind.value_type)
+    if pa.types.is_large_list(kind):
+        return pa.list_(kind.value_type)
+    return _LARGE.get(kind, kind)
 
 
 def _is_widened(kinds: set[pa.DataType]) -> bool:

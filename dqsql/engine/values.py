@@ -116,7 +116,7 @@ def widest_type(kinds: Sequence[DataType]) -> DataType | None:
 def merged_schema(schemas: Sequence[StructType], left_out: Collection[str] = ()) -> StructType:
     """The columns of relations that are read as one, each with the widest of its types.
 
-    Without those of the names `left_out`, in lower case.
+    Structs have the fields of all. Without columns of the names `left_out`, in lower case.
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -126,9 +126,21 @@ def merged_schema(schemas: Sequence[StructType], left_out: Collection[str] = ())
         kinds.setdefault(names.setdefault(field.name.lower(), field.name), []).append(
             field.dataType
         )
-    return StructType(
-        [StructField(n, widest_type(types) or types[-1]) for n, types in kinds.items()]
-    )
+    return StructType([StructField(n, _merged_type(types)) for n, types in kinds.items()])
+
+
+def _merged_type(types: Sequence[DataType]) -> DataType:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if all(isinstance(t, StructType) for t in types):
+        return merged_schema([t for t in types if isinstance(t, StructType)])
+    if all(isinstance(t, ArrayType) for t in types):
+        return ArrayType(_merged_type([t.elementType for t in types if isinstance(t, ArrayType)]))
+    if all(isinstance(t, MapType) for t in types):
+        maps = [t for t in types if isinstance(t, MapType)]
+        key = _merged_type([t.keyType for t in maps])
+        return MapType(key, _merged_type([t.valueType for t in maps]))
+    return widest_type(types) or types[-1]
 
 
 def survives_arrow(spark_type: str) -> bool:

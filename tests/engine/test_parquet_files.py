@@ -21,6 +21,10 @@ from dqsql.model.project import Source
 OLD = {"id": pa.array([1, 2])}
 ADDED = {"id": pa.array([3]), "y": pa.array(["new"])}
 OTHER_TYPE = {"id": pa.array(["3"]), "y": pa.array(["new"])}
+STRUCT = pa.array([{"k": 1, "v": [{"x": 2}]}])
+MORE = pa.array([{"k": 1, "v": [{"x": 2, "more": "a"}]}])
+SWAPPED = pa.array([{"v": [{"x": 2}], "k": 1}])
+SHORT = STRUCT.cast(pa.struct({"k": pa.int32(), "v": pa.list_(pa.struct({"x": pa.int64()}))}))
 NARROW = {"id": pa.array([3], pa.int32()), "y": pa.array(["new"])}
 
 
@@ -43,6 +47,13 @@ def folder_of(tmp_path: Path, *tables: dict[str, pa.Array]) -> Path:
         ((OLD, ADDED, OLD), ["y"]),
         ((OLD, OTHER_TYPE), None),
         ((OLD, NARROW), []),
+        (({**ADDED, "s": STRUCT}, {"id": pa.array([4]), "s": MORE}), ["y"]),
+        ((ADDED, {"id": pa.array([4]), "y": pa.array(["a"], pa.large_string())}), None),
+        ((OLD, {**ADDED, "y": pa.array(["a"]).dictionary_encode()}, OLD), ["y"]),
+        (({"s": STRUCT}, {"s": MORE}), []),
+        (({"s": STRUCT}, {"s": SWAPPED}), None),
+        (({"s": STRUCT}, {"s": SHORT}), []),
+        (({"s": STRUCT}, {"s": pa.array([{"k": 1, "v": [{"x": "2"}]}]), **ADDED}), None),
         ((), None),
     ],
 )
@@ -134,3 +145,16 @@ def test_the_columns_of_all_files_are_read(
     # Somebody who says that one file has it all is not corrected.
     one = Source("raw", "t", "`t_of_one`", Span("s.yml"), path, "parquet", {"mergeschema": "false"})
     assert len(read_source(spark, one).columns) == (3 if tables[0] is ADDED else 2)
+
+
+@pytest.mark.parametrize("k", [pa.int64(), pa.int32()])
+@pytest.mark.parametrize("back", [False, True])
+def test_fields_of_structs_come_with_time(
+    spark: SparkSession, tmp_path: Path, k: pa.DataType, back: bool
+) -> None:
+    kind = pa.struct({"k": k, "v": pa.list_(pa.struct({"x": pa.int64(), "more": pa.string()}))})
+    tables = [{**OLD, "s": pa.concat_arrays([STRUCT, STRUCT])}, {"s": MORE.cast(kind), **ADDED}]
+    path = str(folder_of(tmp_path, *(reversed(tables) if back else tables)))
+    rows = read_source(spark, Source("raw", "t", "`t_of_structs`", Span("s.yml"), path, "parquet"))
+    found = rows.selectExpr("id", "s.k", "s.v[0].more", "y").collect()
+    assert sorted(map(tuple, found)) == [(1, 1, None, None), (2, 1, None, None), (3, 1, "a", "new")]
