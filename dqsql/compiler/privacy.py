@@ -235,14 +235,16 @@ def _sources(sql: str, name: str) -> frozenset[str]:
     except (SqlglotError, RecursionError, ValueError):
         return frozenset()
     sources = set()
-    shown = [root]
+    shown = [(root, name)]
     while shown:
-        node = shown.pop()
+        node, called = shown.pop()
+        # Below a star it is called as above it.
+        called = called if node.name == "*" else _column(node.name)
         hidden = _hidden_columns(node.expression)
-        shown += [n for n in node.downstream if _column(n.name) not in hidden]
+        shown += [(n, called) for n in node.downstream if _column(n.name) not in hidden]
         if not node.downstream:
             table = node.expression.name if isinstance(node.expression, exp.Table) else ""
-            sources.add(f"{table}.{_column(node.name)}".lower())
+            sources.add(f"{table}.{called}".lower())
     return frozenset(sources)
 
 

@@ -38,6 +38,8 @@ def warnings_of(make_project: MakeProject, sql: str) -> list[str]:
         ("select email, concat(`Email`, '!') as a from t", ["a"]),
         ("select email, upper(email) as a from t union all select x, y from u", ["a"]),
         ("select email, lower(email) as Mail from t", ["Mail"]),
+        ("with c as (select * from t) select day, email, id from c", []),
+        ("with c as (select * from t) select day, email, lower(email) as a from c", ["a"]),
     ],
 )
 def test_they_are_told(make_project: MakeProject, select: str, warned: list[str]) -> None:
@@ -59,6 +61,8 @@ def test_not_where_they_are_marked(make_project: MakeProject) -> None:
         ("select * from {{ ref('up') }}", "all columns of up are taken, of which 'email' is"),
         ("select id, length(email) as n from {{ ref('up') }}", None),
         ("select * except (email) from {{ ref('up') }}", None),
+        ("with c as (select * from {{ ref('up') }}) select id from c", None),
+        ("with c as (select * from {{ ref('up') }}) select id, email e from c", "the column e is"),
         ("select a.*, p.id as pid from a join {{ ref('up') }} p using (id)", None),
         ("select p.*, 1 as k from (select id from {{ ref('up') }}) p", None),
         ("{{ config(pii = ['email']) }} select id, email from {{ ref('up') }}", None),
