@@ -26,6 +26,7 @@ from dqsql.model.types import FLOATS, TIMES, is_number, type_of
 
 # A setting of models, and the monitor that it asks for.
 _CADENCE = "cadence"
+_NESTED = ("array<", "map<", "struct<", "variant")
 
 
 def watched_metrics(kind: str, use: MonitorUse) -> Sequence[WatchedMetric]:
@@ -136,6 +137,8 @@ def fits(family: Family, spark_type: str, watched: Collection[Family]) -> bool:
     own = family_of(spark_type)
     if own is Family.TIME and own not in watched:
         own = Family.TEXT
+    if family is Family.STRING:
+        return own is Family.TEXT and not spark_type.startswith(_NESTED)
     return family in (Family.ANY, own)
 
 

@@ -273,13 +273,15 @@ class Family(StrEnum):
     """The kind of column that a watched metric is for.
 
     `FLOATING` numbers may be NaN. `TEXT` are all columns but numbers, and dates and times (`TIME`)
-    only where a monitor watches nothing of these.
+    only where a monitor watches nothing of these. `STRING` are those of them without structs,
+    arrays, maps and variants, whose texts are long.
     """
 
     ANY = "any"
     NUMERIC = "numeric"
     FLOATING = "floating"
     TEXT = "text"
+    STRING = "string"
     TIME = "time"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dqsql import compile_project
+from dqsql.compiler.monitors import for_types
 from dqsql.engine.storage_base import as_arrow
 from dqsql.model.monitors import Rates
 from dqsql.model.results import Status
@@ -63,6 +64,17 @@ def judged(folder: Path, settings: str, odd: list[int]) -> tuple[NoveltyDetector
             history.warn(unit.monitor.id, day, result.score)
         history.accept(day)
     return detector, found
+
+
+def test_of_structs_and_arrays_no_trigrams_are_counted(tmp_path: Path) -> None:
+    write_project(tmp_path, {"checks/m.sql": MODEL.format(settings="")})
+    compiled = compile_project(tmp_path, profiles_dir=tmp_path)
+    types = {"day": "date", "a": "string", "b": "array<struct<k:string>>", "c": "map<string,int>"}
+    (monitor,) = for_types(compiled.plans[0], types).monitors
+    watched = {(w.about, w.name.partition("(")[0]) for w in monitor.watched}
+    plain = {"completeness", "approx_count_distinct", "most_frequent_ratio"}
+    assert {name for about, name in watched if about == "b"} == plain
+    assert {name for about, name in watched if about == "a"} == {*plain, "index_of_peculiarity"}
 
 
 @pytest.mark.parametrize("settings", [" {severity: warn}", "(window => 30) {severity: warn}"])

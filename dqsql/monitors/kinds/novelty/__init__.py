@@ -45,7 +45,7 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
         Family.ANY: (*_ANY, _PAPER if paper else _FREQUENT),
         Family.NUMERIC: _NUMERIC,
         Family.TIME: () if paper else _TIME,
-        Family.TEXT: (_BY_TEXT if by_text else _TEXT,),
+        Family.STRING: (_BY_TEXT if by_text else _TEXT,),
     }
     key, batch = key_columns(model), batch_argument(model)
     # Of a time whose day is the batch, only where it is in its batch says something.
