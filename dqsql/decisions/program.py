@@ -305,12 +305,15 @@ def outside(
     return np.asarray((moved < low) | (moved > high), dtype=np.bool_)
 
 
-def compared(clause: Clause, history: npt.ArrayLike, bounds: str) -> npt.ArrayLike:
-    """Return the history that a difference is taken against: not against a lone odd batch."""
+def compared(clause: Clause, history: npt.ArrayLike, bounds: str) -> tuple[npt.ArrayLike, ...]:
+    """Return the histories that a difference may be taken against: without a lone odd batch first.
+
+    And with it, if there is one: a batch like it is no news, as where a level has changed.
+    """
     if not clause.transform.lag or bounds == "paper":
-        return history
+        return (history,)
     usual = without_outliers(history, clause.metric in DISTANCE_METRICS)
-    return usual if clause.transform.reaches(usual) else history
+    return (usual, history) if clause.transform.reaches(usual) else (history,)
 
 
 def breaks(
@@ -339,14 +342,15 @@ def breaks(
                 out |= np.isnan(new[clause.metric]) & ~empty
             continue
         past = compared(clause, history.get(clause.metric, ()), program.bounds)
-        values = np.asarray(clause.transform.apply(past, new[clause.metric]), dtype=float)
+        values = np.array([clause.transform.apply(p, new[clause.metric]) for p in past])
         lower, upper = limits_by_rows(clause, rows, usual)
         if program.bounds != "paper":
             upper = limit_after_odd(clause, history.get(clause.metric, ()), upper)
-        broken = ~((values >= lower) & (values <= upper))
+        broken = ~((values >= lower) & (values <= upper)).any(axis=0)
+        none = np.isnan(values).any(axis=0)
         if clause.null_rate > program.fpr:
-            broken &= ~np.isnan(values)
-        out |= broken & ~(empty & np.isnan(values))
+            broken &= ~none
+        out |= broken & ~(empty & none)
     return out
 
 

@@ -15,6 +15,7 @@ from dqsql.decisions.avh_series import resolution
 from dqsql.decisions.candidates import refit
 from dqsql.decisions.program import ProgramVerdict, UsualRows, breaks, of_usual_rows
 from dqsql.decisions.program_words import describe
+from dqsql.decisions.stationarity import Transform
 from dqsql.errors import DecisionError
 from dqsql.model.plan import Family
 from tests.decisions.one_column import fit_program
@@ -413,6 +414,18 @@ def test_a_batch_that_was_left_out_keeps_the_season_in_step() -> None:
             past = np.append(past, np.nan if failed else new)
     assert bad == 8
     assert alarms <= 2
+
+
+@pytest.mark.parametrize(
+    ("new", "passes"), [(1200.0, True), (1000.0, True), (1100.0, False), (1400.0, False)]
+)
+def test_after_a_step_the_same_value_is_no_change(new: float, passes: bool) -> None:
+    past = np.append(np.tile([1000.0, 1001.0], 10), 1200.0)
+    growing = fit_program(history(np.arange(30) * 5.0 + np.tile([0.0, 2.0], 15)))
+    (clause,) = [c for c in growing.clauses if c.transform == Transform(lag=1)][:1]
+    program = replace(growing, clauses=(replace(clause, lower=-20.0, upper=20.0, center=0.0),))
+    assert (evaluate(program, {"row_count": past}, {"row_count": new}).status == "pass") is passes
+    assert breaks(program, {"row_count": past}, {"row_count": np.array([new])}, 1)[0] != passes
 
 
 def test_a_lag_that_does_not_reach_is_not_chosen() -> None:
