@@ -19,7 +19,7 @@ from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.metric_traits import ValueRange
 from dqsql.model.plan import Check, Monitor, Plan
-from dqsql.model.project import DBT_TEST
+from dqsql.model.project import DBT_TEST, Scope
 
 _PERCENT = 100
 
@@ -225,6 +225,18 @@ def repeated_checks(plan: Plan) -> Iterator[str]:
                 f"{declared.span}: @{declared.expression} appears twice, also at {same.span}"
                 + ("" if same.expression == declared.expression else f" as @{same.expression}")
             )
+
+
+def counted_again(plan: Plan) -> Iterator[str]:
+    """A warning where each run adds all rows to what it found in them before."""
+    totals = {m.name for m in plan.metrics if m.scope is Scope.CUMULATIVE}
+    added = next((c for c in plan.checks if not totals.isdisjoint(c.metrics)), None)
+    if added is not None and plan.model.config.batch_by is None:
+        yield (
+            f"{added.span}: without batch_by each run is a batch, and {{scope: cumulative}} adds up"
+            " what all of them read: rows that are still there are counted again. Set batch_by, or"
+            " leave the scope out"
+        )
 
 
 def _meaning(declared: Check | Monitor) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from dqsql.decisions.lifecycle import REVIEWED, accepted_findings
@@ -102,6 +103,20 @@ def _is_older(review: Row, record: BatchRecord | None) -> bool:
     return at is not None and checked is not None and at < checked
 
 
+def waiting_batches(ledger: Iterable[Row], *, replaced: bool) -> list[str]:
+    """The batches of a ledger that wait for a review, oldest first.
+
+    If a model's rows are `replaced`, as without `batch_by` each run reads all of them anew, these
+    are only those since the newest accepted one: what earlier ones found is gone from the data.
+    """
+    newest_first = sorted(ledger, key=lambda row: batch_order(row["batch"]), reverse=True)
+    if replaced:
+        newest_first = list(
+            takewhile(lambda r: r["status"] != BatchStatus.ACCEPTED.value, newest_first)
+        )
+    return [r["batch"] for r in newest_first[::-1] if r["status"] == BatchStatus.FLAGGED.value]
+
+
 _STATES = (OPEN, ACKNOWLEDGED, MUTED, RESOLVED)
 
 
@@ -118,12 +133,9 @@ class Extent:
         """Whether none is meant."""
         return self.first is None and self.last is None and not self.every
 
-    def of(self, ledger: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """Those of a ledger, oldest first."""
-        if self.is_empty:
-            return []
-        waits = (b for b, r in ledger.items() if r["status"] == BatchStatus.FLAGGED.value)
-        return [b for b in sorted(waits, key=batch_order) if self._holds(b)]
+    def of(self, waiting: Iterable[str]) -> list[str]:
+        """Those of some batches that wait."""
+        return [] if self.is_empty else [b for b in waiting if self._holds(b)]
 
     def _holds(self, batch: str) -> bool:
         early = self.first is not None and batch_order(batch) < batch_order(self.first)

@@ -80,6 +80,8 @@ class Discovery:
         """
         period = period_of(request, self.limits.begin, self.model, self.batch_type)
         if self.model.config.batch_by is None:
+            if request.names_some:
+                return BatchChoice(())
             choice = BatchChoice((own_batch,))
             if self._check_segments(choice, FoundBatches({})) == 0:
                 # No row has a segment that the whole batch could be merged from.

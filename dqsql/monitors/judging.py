@@ -23,7 +23,7 @@ from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import Rates
 from dqsql.model.plan import Check, Monitor, Plan
-from dqsql.model.project import Severity
+from dqsql.model.project import CheckModel, Severity
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
 from dqsql.model.wording import plural
@@ -427,14 +427,14 @@ _HISTORY = 8
 
 
 def held_back_note(
-    model: str, store: Store, ledger: Mapping[str, BatchRecord], results: Iterable[Result]
+    model: CheckModel, store: Store, ledger: Mapping[str, BatchRecord], results: Iterable[Result]
 ) -> tuple[str, ...]:
     """A note when at least half of a model's batches wait for a review, else nothing.
 
     Its monitors then stay at `still learning` for a reason that their verdicts do not tell.
 
     Args:
-        model: name of the model.
+        model: the model.
         store: the tables, which have the verdicts of earlier runs.
         ledger: all its batches, those of the run included.
         results: the verdicts of the run.
@@ -451,7 +451,7 @@ def held_back_note(
     failed = [(r.check_id, r.segment) for r in decided if r.status is Status.FAIL]
     failed += [
         (row["check_id"], row["segment"])
-        for row in stored_rows(store, RESULTS, model, earlier, columns)
+        for row in stored_rows(store, RESULTS, model.name, earlier, columns)
         if row["status"] == Status.FAIL.value
     ]
     named, setting = "", "{severity: warn}"
@@ -460,8 +460,9 @@ def held_back_note(
         named = f", mostly of {often}"
         if all(segment is not None for check, segment in failed if check == often):
             named, setting = f"{named} on segments", "{segments: false}"
+    again = ", and run with --full-refresh" if model.config.batch_by is not None else ""
     return (
         f"monitors do not learn from {len(flagged):,} of {plural(len(ledger), 'batch')}, because"
-        f" they have findings of severity error{named}: correct that check or give it {setting},"
-        f" and run with --full-refresh; or see `dqsql review list --select {shlex.quote(model)}`",
+        f" they have findings of severity error{named}: correct that check or give it {setting}"
+        f"{again}; or see `dqsql review list --select {shlex.quote(model.name)}`",
     )

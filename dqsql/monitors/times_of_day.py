@@ -93,7 +93,10 @@ class TimesOfDay:
             recent = self._ordered[bisect_left(self._ordered, since) : end]
             days, times = {m.date() for m in recent}, {m.time() for m in recent}
             enough = max(_A_DAY * len(days), _FILLED * len(days) * len(times))
-            self._scheduled[end] = len(times) if recent and len(recent) >= enough else 0
+            # Runs that name their batches by the second they began in come whenever they come.
+            to_the_minute = all(time == time.replace(second=0, microsecond=0) for time in times)
+            is_one = to_the_minute or len(recent) > len(times)
+            self._scheduled[end] = len(times) if is_one and len(recent) >= enough > 0 else 0
         return self._scheduled[end]
 
 

@@ -19,7 +19,7 @@ from dqsql.compiler.plan import refused_check
 from dqsql.compiler.plan_cache import PlanCache
 from dqsql.compiler.privacy import derived_warnings
 from dqsql.compiler.queries import compiled_queries, over_budget
-from dqsql.compiler.vacuous import repeated_checks
+from dqsql.compiler.vacuous import counted_again, repeated_checks
 from dqsql.errors import AnnotationError, DqsqlError, Span, UsageError, error_of, nearest
 from dqsql.loading import load_project
 from dqsql.loading.suspects import suspicions
@@ -293,6 +293,7 @@ def _suspicions(plans: Sequence[Plan], catalog: Catalog) -> Iterator[str]:
     for plan in plans:
         model = plan.model
         yield from repeated_checks(plan)
+        yield from counted_again(plan)
         yield from suspicions(model, names, complete)
         # One without checks may be what others are compared with.
         if not (model.unique_id in read or plan.checks or plan.monitors or plan.rejected):

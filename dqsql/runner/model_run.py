@@ -170,7 +170,7 @@ class ModelRun:
         """The result where no batch is to be checked."""
         waiting = () if self.only_new else flagged_last(self.ledger)
         notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
-        why = nothing_new_note(choice, self.request)
+        why = nothing_new_note(choice, self.request, self.plan.model.config.batch_by)
         looks = self._looks
         return self._result(notes, skipped=why, scans=looks, waiting=waiting, gone=choice.gone)
 
@@ -261,7 +261,7 @@ class ModelRun:
             notes += outdated_note(tested.before, sound, tested.batches, measured_now)
         notes += miscounted_note(model.name, self.store, self.ledger, results)
         if self.plan.monitors:
-            notes += held_back_note(model.name, self.store, self.ledger, results)
+            notes += held_back_note(model, self.store, self.ledger, results)
         return notes
 
     def _learn_before_scan(self, batches: Sequence[str], batch_type: str) -> None:

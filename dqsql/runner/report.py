@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.decisions.lifecycle import heeded
-from dqsql.decisions.reviews import newest_rows
+from dqsql.decisions.reviews import newest_rows, waiting_batches
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 from dqsql.model.batches import batch_order, wall_time_of
@@ -162,12 +162,13 @@ def read_facts(
         for name, rows in reader.by_model(BATCHES).items()
         if (kept := [r for r in rows if r["status"] != BatchStatus.RETIRED.value])
     }
+    replaced = {m.name for m in project.models if m.config.batch_by is None}
     tables = {t: reader.by_model(t) for t in (MODELS, CHECKS, COLUMNS, FINDINGS, MODEL_RUNS)}
     return [
         reader.model(
             name,
             newest(ledger[name], days),
-            [str(r["batch"]) for r in ledger[name] if r["status"] == BatchStatus.FLAGGED.value],
+            waiting_batches(ledger[name], replaced=name in replaced),
             {t: r.get(name, []) for t, r in tables.items()},
         )
         for name in names

@@ -20,6 +20,7 @@ from dqsql.decisions.reviews import (
     refuse_other_states,
     refuse_other_words,
     standing,
+    waiting_batches,
     without_accepted,
 )
 from dqsql.engine.batches import outdated_note
@@ -134,8 +135,9 @@ def review(
     project = where.stored_project()
     with locked(project.target, [model]), open_tables(project, spark, step, writes=True) as store:
         step("Writing the review")
-        work = _Review(store, model, verdict, reason.strip(), author or user_of_process())
         project = with_watched_tables(project, store)
+        replaced = model in _replaced(project)
+        work = _Review(store, model, verdict, reason.strip(), author or user_of_process(), replaced)
         return work.write(texts_of(batches), [m.name for m in project.models], extent)
 
 
@@ -156,7 +158,13 @@ def waiting(
     with open_tables(project, spark, step) as store:
         step("Reading findings")
         project = with_watched_tables(project, store)
-        return tuple(_waiting(store, chosen_names(project, select, exclude)))
+        names = chosen_names(project, select, exclude)
+        return tuple(_waiting(store, names, _replaced(project)))
+
+
+def _replaced(project: Project) -> frozenset[str]:
+    """The models of which each run reads all rows anew."""
+    return frozenset(m.name for m in project.models if m.config.batch_by is None)
 
 
 @dataclass(frozen=True)
@@ -166,6 +174,7 @@ class _Review:
     verdict: Verdict
     reason: str
     author: str | None
+    replaced: bool
 
     def write(
         self, batches: Sequence[str], models: Sequence[str], extent: Extent
@@ -174,7 +183,8 @@ class _Review:
         rows = self.store.rows(BATCHES)
         ledger = {r["batch"]: r for r in rows if r["model"] == self.model}
         named = (as_known(batch, ledger) for batch in batches)
-        chosen = list(dict.fromkeys((*named, *extent.of(ledger))))
+        waits = waiting_batches(ledger.values(), replaced=self.replaced)
+        chosen = list(dict.fromkeys((*named, *extent.of(waits))))
         self._check(chosen, ledger, {r["model"] for r in rows}, models)
         if not chosen:
             return ()
@@ -259,19 +269,18 @@ class _Review:
             )
 
 
-def _waiting(store: Store, models: Sequence[str]) -> Iterable[WaitingBatch]:
+def _waiting(
+    store: Store, models: Sequence[str], replaced: Collection[str]
+) -> Iterable[WaitingBatch]:
     ledger = store.rows(BATCHES)
     for model in models:
-        flagged = {
-            r["batch"]: r["rows"]
-            for r in ledger
-            if r["model"] == model and r["status"] == BatchStatus.FLAGGED.value
-        }
-        results = stored_rows(store, RESULTS, model, list(flagged))
-        for batch in sorted(flagged, key=batch_order):
+        own = {r["batch"]: r for r in ledger if r["model"] == model}
+        flagged = waiting_batches(own.values(), replaced=model in replaced)
+        results = stored_rows(store, RESULTS, model, flagged)
+        for batch in flagged:
             mine = (r for r in results if r["batch"] == batch and r["status"] in _FINDINGS)
             findings = sorted(map(_finding, mine), key=lambda f: (f.segment or "", f.check))
-            yield WaitingBatch(model, batch, flagged[batch], tuple(findings))
+            yield WaitingBatch(model, batch, own[batch]["rows"], tuple(findings))
 
 
 def _finding(row: Mapping[str, Any]) -> WaitingFinding:

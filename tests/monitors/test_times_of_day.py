@@ -41,8 +41,12 @@ def test_no_schedule() -> None:
     ]
     # One a day, which comes an hour later since the clocks were changed.
     winter = at([4]) + at([5], first="2026-10-25")
+    # Runs of a table without batches while it is set up, on one day and on two.
+    runs = [f"2026-10-01 09:{m:02}:{7 * m % 60:02}" for m in range(1, 20, 3)]
     for batches in (
         by_chance,
+        runs,
+        [*runs, *(run.replace("01 09", "02 11") for run in runs)],
         winter,
         at([0]),
         ["2026-10", "2026-11"],
@@ -51,7 +55,7 @@ def test_no_schedule() -> None:
         [],
     ):
         times = TimesOfDay(batches)
-        assert [times.of(b) for b in batches[8:]] == [None] * len(batches[8:])
+        assert [times.of(b) for b in batches[4:]] == [None] * len(batches[4:])
         assert times.of_next() is None
 
 

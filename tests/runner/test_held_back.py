@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from dqsql.engine.storage import Store
-from dqsql.model.project import Severity
+from dqsql.model.project import CheckModel, ModelConfig, Severity
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
 from dqsql.monitors.judging import held_back_note
 
@@ -28,9 +28,15 @@ class Stored:
         ]
 
 
-def note_of(statuses: list[BatchStatus], results: list[Result], **failures: str) -> tuple[str, ...]:
+def note_of(
+    statuses: list[BatchStatus],
+    results: list[Result],
+    batch_by: str | None = "day",
+    **failures: str,
+) -> tuple[str, ...]:
+    model = CheckModel("m", "m.sql", "", "", ModelConfig(batch_by=batch_by), (), (), ())
     ledger = {f"b{i}": BatchRecord("m", f"b{i}", s, 1, "r", "") for i, s in enumerate(statuses)}
-    return held_back_note("m", cast(Store, Stored(**failures)), ledger, results)
+    return held_back_note(model, cast(Store, Stored(**failures)), ledger, results)
 
 
 def failed(check: str, segment: str | None = None) -> Result:
@@ -57,6 +63,10 @@ def test_most_batches_wait_for_a_review() -> None:
     assert "{severity: warn}" in note
     (of_parts,) = note_of(statuses, [failed("m.a"), *[failed("m.b", "k=x")] * 2])
     assert "mostly of m.b on segments: correct that check or give it {segments: false}" in of_parts
+    assert "{segments: false}, and run with --full-refresh; or" in of_parts
+    # Of a table that each run reads anew nothing can be read again.
+    (replaced,) = note_of(statuses, [failed("m.a")], None)
+    assert "{severity: warn}; or see" in replaced
     (bare,) = note_of(statuses, [])
     assert "mostly" not in bare
     # What the newest batch alone has is not the reason.
