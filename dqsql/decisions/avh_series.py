@@ -22,6 +22,7 @@ from dqsql.decisions.magnitudes import packed, usable, without_outliers_each
 from dqsql.decisions.program import ROWS, of_usual_rows
 from dqsql.decisions.stationarity import Transform, choose_transforms, drifting
 from dqsql.model.metric_traits import (
+    CATEGORICAL_DISTANCES,
     COMPLETENESS_METRICS,
     DISTANCE_METRICS,
     OWN_METRICS,
@@ -42,6 +43,8 @@ _SEASON_GAIN = 0.5
 _MOSTLY = 0.9
 # Of so few different values a batch has, quartiles are steps.
 _FEW_VALUES = 10.5
+# Numbers of distinct values are estimates, which are up to so much too small.
+_UNIQUE, _OF_KEYS = "unique_ratio", 0.9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +77,7 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
     if not config.two_distribution:
         left_out |= distance
     elif not paper:
-        left_out |= _follow_digits(history) | _of_few_values(history)
+        left_out |= _follow_digits(history) | _of_few_values(history) | _of_keys(history)
     raw = np.ascontiguousarray(np.asarray(history.values, dtype=float).T)
     first = distance & np.isnan(raw[:, rows[0]])
     values = np.where(usable(raw), raw, np.nan)
@@ -127,6 +130,18 @@ def _of_few_values(history: ColumnHistory) -> BoolArray:
     values = values[np.isfinite(values)]
     few = bool(values.size and np.median(values) <= _FEW_VALUES)
     return np.array([few and m in QUARTILES for m in history.metrics], dtype=bool)
+
+
+def _of_keys(history: ColumnHistory) -> BoolArray:
+    """Return which metrics say no more than how many rows there are.
+
+    Where each value has one row, the shares of all values change with each row that is added.
+    """
+    names = list(history.metrics)
+    ratios = history.values[history.rows, names.index(_UNIQUE)] if _UNIQUE in names else np.zeros(0)
+    ratios = ratios[np.isfinite(ratios)]
+    is_key = bool(ratios.size and ratios.min() >= _OF_KEYS)
+    return np.array([is_key and name in CATEGORICAL_DISTANCES for name in names], dtype=bool)
 
 
 def changed_row(history: ColumnHistory) -> int:

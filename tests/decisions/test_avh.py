@@ -11,7 +11,7 @@ import pytest
 
 from dqsql.compiler.issues import issues
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
-from dqsql.decisions.avh_series import resolution
+from dqsql.decisions.avh_series import resolution, usable_of
 from dqsql.decisions.candidates import refit
 from dqsql.decisions.program import ProgramVerdict, UsualRows, breaks, of_usual_rows
 from dqsql.decisions.program_words import describe
@@ -244,6 +244,17 @@ def test_texts_that_always_had_one_length_and_lost_characters(fpr: float) -> Non
         ColumnHistory("t", ("str_len",), free, ISSUES[:3], issues), AvhConfig(fpr=fpr)
     )
     assert evaluate(program, {"str_len": free[:, 0]}, {"str_len": 34.0}).status == "pass"
+
+
+def test_shares_of_the_values_of_a_key_are_no_metric() -> None:
+    metrics = ("unique_ratio", "l_1", "js_div", "pat_l_1")
+    past = np.random.default_rng(3).uniform(0.01, 0.02, (30, 4))
+    issues = np.full((3, 4), 0.9)
+    for unique, kept in ((0.97, {"unique_ratio", "pat_l_1"}), (0.5, set(metrics))):
+        past[:, 0] = unique + np.random.default_rng(4).normal(0, 0.001, 30)
+        column = ColumnHistory("k", metrics, past, ISSUES[:3], issues)
+        positions = usable_of(column, AvhConfig()).positions
+        assert {metrics[i] for i in positions} == kept
 
 
 @pytest.mark.parametrize(

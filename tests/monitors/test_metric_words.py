@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -87,6 +88,10 @@ def test_what_is_more_or_less_frequent_is_named() -> None:
         return tuple(moved(ProgramVerdict(program, "fail", 2.0, (broken,), ""), before, now))
 
     assert told("kl_div") == ("'shipped' 60% -> 0%", "'sent' 0% -> 60%")
+    # That a value is new says more than that its shape is.
+    assert told("pat_l_1") == ("'sent' 0% -> 60%",)
+    now = replace(now, values=replace(now.values, other=1.0))
     assert told("pat_l_1") == ("'lllllll' 100% -> 0%", "'llll' 0% -> 100%")
+    now = replace(now, values=replace(now.values, other=0.0))
     assert told("complete_ratio") == ()
     assert told("char_len") == ("'sent' 0% -> 60%",)

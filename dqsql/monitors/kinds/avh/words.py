@@ -73,17 +73,19 @@ def message(
 def moved(verdict: ProgramVerdict, before: TextState, now: TextState) -> Sequence[str]:
     """The values, or else shapes of texts, whose shares differ most: `'DE' 70% -> 40%`.
 
-    Of other bounds that are broken, the values that are new in a column of few are told.
+    Of other bounds than those on values, the values that are new in a column of few are told first.
     """
     broken = {c.clause.metric for c in verdict.clauses if c.status != "pass"}
     if not broken.isdisjoint(CATEGORICAL_DISTANCES):
         return categorical_drift("js", before.values, now.values).shifts
+    if broken.issubset({*COMPLETENESS_METRICS, "row_count"}):
+        return ()
+    if new := new_categories(before.values, now.values):
+        return new
     # Running numbers are compared without their widths.
     if not broken.isdisjoint(PATTERN_DISTANCES) and not counted_on(before, now):
         return categorical_drift("js", before.patterns, now.patterns).shifts
-    if broken.issubset({*COMPLETENESS_METRICS, "row_count"}):
-        return ()
-    return new_categories(before.values, now.values)
+    return ()
 
 
 def shifted(
