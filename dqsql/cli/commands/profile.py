@@ -12,9 +12,10 @@ from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.loading.separators import separator_note
 from dqsql.report.profile import ColumnLine, ProfileTable, profile_table, save_profiles
-from dqsql.report.text import display_width, printable
+from dqsql.report.text import display_width, printable, shorten
 
 _BARS, _ASCII_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
+_WIDEST_TYPE = 40
 _HEADERS = ("column", "type", "filled", "distinct", "min", "mean", "max", "", "most frequent")
 
 
@@ -73,7 +74,8 @@ def _show(session: Session, profile: ProfileTable) -> None:
 def _cells(session: Session, column: ColumnLine) -> tuple[str, ...]:
     return (
         column.name,
-        column.kind,
+        # That of a struct with many fields would leave no room for the rest.
+        shorten(column.kind, _WIDEST_TYPE),
         column.filled,
         column.distinct,
         column.low,
