@@ -17,8 +17,8 @@ from sqlglot import exp
 from dqsql.compiler.auto import auto_annotations, fit_for_types, name_of, with_monitors
 from dqsql.compiler.keys import batch_columns
 from dqsql.compiler.trees import filtered_by
-from dqsql.dialect import call, column, parse_expression, to_sql
-from dqsql.errors import AnnotationError, CompileError, Span
+from dqsql.dialect import call, column, parse_expression, to_sql, unquoted
+from dqsql.errors import AnnotationError, CompileError, Span, nearest
 from dqsql.model.monitors import MonitorUse, WatchedMetric, monitor_specs
 from dqsql.model.plan import Buffer, Family, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
@@ -26,6 +26,8 @@ from dqsql.model.types import FLOATS, TIMES, is_number, type_of
 
 # A setting of models, and the monitor that it asks for.
 _CADENCE = "cadence"
+# `@avh(amount)`, `@avh(amount, fpr => 0.1)`: the name, the column; the rest follows.
+_OF_COLUMN = re.compile(r"\s*(\w+)\s*\(\s*(`(?:[^`]|``)+`|[^\W\d]\w*)\s*(?:,\s*|(?=\)))")
 _NESTED = ("array<", "map<", "struct<", "variant")
 
 
@@ -41,13 +43,36 @@ def watched_metrics(kind: str, use: MonitorUse) -> Sequence[WatchedMetric]:
         hint += f"; or config({kind} = true) for all of them" if spec.configurable else ""
         raise AnnotationError(use.annotation.unbound[0], span=use.annotation.span, hint=hint)
     if spec.about_column and use.annotation.column is None:
-        raise CompileError(
-            f"@{kind} is about a column",
-            span=use.annotation.span,
-            hint="write it on the line of a column"
-            + (f", or config({kind} = true) for all of them" if spec.configurable else ""),
-        )
+        hint = "write it on the line of a column"
+        hint += f", or config({kind} = true) for all of them" if spec.configurable else ""
+        if use.arguments:
+            plain = re.fullmatch(r"`?\w+`?", use.arguments[0])
+            near = nearest(use.arguments[0], use.model.columns or ()) if plain else None
+            hint = near or f"give it a name in the SELECT, and write @{kind} beside it"
+        raise CompileError(f"@{kind} is about a column", span=use.annotation.span, hint=hint)
     return spec.watches(use)
+
+
+def with_named_columns(model: CheckModel) -> CheckModel:
+    """The model with `@avh(amount)`, which stands elsewhere, as `@avh` beside its column."""
+    annotations = tuple(_beside_its_column(a, model) for a in model.annotations)
+    return replace(model, annotations=annotations)
+
+
+def _beside_its_column(annotation: Annotation, model: CheckModel) -> Annotation:
+    named = _OF_COLUMN.match(annotation.expression)
+    spec = None if named is None else monitor_specs().get(named[1].lower())
+    if named is None or spec is None or not spec.about_column or annotation.column is not None:
+        return annotation
+    name = unquoted(named[2])
+    if model.columns is not None:
+        # One that the SELECT lacks is for the compiler to refuse.
+        name = next((c for c in model.columns if c.lower() == name.lower()), "")
+    rest = annotation.expression[named.end() :]
+    expression = named[1] + ("" if rest.strip() == ")" else f"({rest}")
+    if not name:
+        return annotation
+    return replace(annotation, expression=expression, column=name, unbound=None)
 
 
 def key_columns(model: CheckModel) -> frozenset[str]:

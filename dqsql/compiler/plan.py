@@ -15,7 +15,12 @@ from dqsql.compiler.comparisons import bounds_of
 from dqsql.compiler.cumulative import require_mergeable
 from dqsql.compiler.keys import batch_columns, short_names, slug
 from dqsql.compiler.misuse import locate
-from dqsql.compiler.monitors import configured_annotations, watched_metrics, with_declared_cadence
+from dqsql.compiler.monitors import (
+    configured_annotations,
+    watched_metrics,
+    with_declared_cadence,
+    with_named_columns,
+)
 from dqsql.compiler.output_columns import OutputColumns, case_matters, row_columns
 from dqsql.compiler.predicates import MetricUse, Predicate
 from dqsql.compiler.privacy import pii_columns, private_keys
@@ -66,6 +71,7 @@ def compile_model(model: CheckModel, project: Project, catalog: Catalog) -> Plan
     An annotation that cannot be compiled lands in `Plan.rejected` with its error; the rest of the
     plan stands without it.
     """
+    model = with_named_columns(model)
     relations = RelationNames(model, {m.name: m for m in project.models}, project.sources)
     compiler = _ModelCompiler(model, project, Resolver(catalog, relations), relations)
     compiler.check_config()

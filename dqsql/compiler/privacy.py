@@ -238,8 +238,9 @@ def _sources(sql: str, name: str) -> frozenset[str]:
     shown = [(root, name)]
     while shown:
         node, called = shown.pop()
-        # Below a star it is called as above it.
-        called = called if node.name == "*" else _column(node.name)
+        # Below a star, or in the parts of a UNION, which are numbered, it is called as above.
+        is_unnamed = node.name == "*" or node.name.isdigit()
+        called = called if is_unnamed else _column(node.name)
         hidden = _hidden_columns(node.expression)
         shown += [(n, called) for n in node.downstream if _column(n.name) not in hidden]
         if not node.downstream:

@@ -229,13 +229,13 @@ def repeated_checks(plan: Plan) -> Iterator[str]:
 
 def counted_again(plan: Plan) -> Iterator[str]:
     """A warning where each run adds all rows to what it found in them before."""
-    totals = {m.name for m in plan.metrics if m.scope is Scope.CUMULATIVE}
+    totals = {m.alias for m in plan.metrics if m.scope is Scope.CUMULATIVE}
     added = next((c for c in plan.checks if not totals.isdisjoint(c.metrics)), None)
-    if added is not None and plan.model.config.batch_by is None:
+    if added is not None and plan.model.reads_all_rows:
         yield (
             f"{added.span}: without batch_by each run is a batch, and {{scope: cumulative}} adds up"
             " what all of them read: rows that are still there are counted again. Set batch_by, or"
-            " leave the scope out"
+            " leave the scope out, unless a stream gives new rows to each run"
         )
 
 

@@ -153,7 +153,10 @@ def fit_programs(
 
 
 def evaluate(
-    program: Program, history: Mapping[str, npt.ArrayLike], new: Mapping[str, float]
+    program: Program,
+    history: Mapping[str, npt.ArrayLike],
+    new: Mapping[str, float],
+    warned: npt.NDArray[np.bool_] | None = None,
 ) -> ProgramVerdict:
     """Hold a new batch against a program.
 
@@ -164,6 +167,7 @@ def evaluate(
             at.
         new: per metric, the value of the new batch; NaN or absent if it has none. Bounds on
             counted shares are those of its `row_count`.
+        warned: which of the batches before were warned of; None where that is not known.
 
     Raises:
         DecisionError: a differenced metric has too short a history.
@@ -175,6 +179,7 @@ def evaluate(
         _evaluate_clause(
             clause,
             history.get(clause.metric, ()),
+            warned,
             float(new.get(clause.metric, np.nan)),
             program,
             float(rows[0]),
@@ -391,6 +396,7 @@ def _join_sides(clauses: Sequence[Clause]) -> list[Clause]:
 def _evaluate_clause(
     clause: Clause,
     history: npt.ArrayLike,
+    warned: npt.NDArray[np.bool_] | None,
     observed: float,
     program: Program,
     rows: float,
@@ -414,7 +420,7 @@ def _evaluate_clause(
         value = float(transform.apply(past, observed))
         return judged.lower - slack <= value <= judged.upper + slack
 
-    references = compared(clause, history, program.bounds)
+    references = compared(clause, history, program.bounds, warned)
     history = next(filter(within, references), references[0])
     lower, upper = (float(transform.undo(history, bound)) for bound in (judged.lower, judged.upper))
     if transform.log and judged.lower == -np.inf:

@@ -135,13 +135,23 @@ def _of_few_values(history: ColumnHistory) -> BoolArray:
 def _of_keys(history: ColumnHistory) -> BoolArray:
     """Return which metrics say no more than how many rows there are.
 
-    Where each value has one row, the shares of all values change with each row that is added.
+    Where each text has one row, the shares of all of them change with each row that is added. Codes
+    that are mostly the same are compared all the same.
     """
-    names = list(history.metrics)
-    ratios = history.values[history.rows, names.index(_UNIQUE)] if _UNIQUE in names else np.zeros(0)
+    known = dict(zip(history.metrics, history.values[history.rows].T, strict=True))
+    ratios = known.get(_UNIQUE, np.zeros(0))
     ratios = ratios[np.isfinite(ratios)]
-    is_key = bool(ratios.size and ratios.min() >= _OF_KEYS)
-    return np.array([is_key and name in CATEGORICAL_DISTANCES for name in names], dtype=bool)
+    is_key = bool(ratios.size and ratios.min() >= _OF_KEYS) and "mean" not in known
+    return np.array(
+        [is_key and m in CATEGORICAL_DISTANCES and _moves(known[m]) for m in history.metrics],
+        dtype=bool,
+    )
+
+
+def _moves(distances: FloatArray) -> bool:
+    """Whether batches are unlike the ones before, more than now and then."""
+    distances = distances[np.isfinite(distances)]
+    return bool(np.mean(distances > fpr_bounds.EQUALITY_TOLERANCE) > 1 - _MOSTLY)
 
 
 def changed_row(history: ColumnHistory) -> int:

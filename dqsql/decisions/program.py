@@ -305,15 +305,23 @@ def outside(
     return np.asarray((moved < low) | (moved > high), dtype=np.bool_)
 
 
-def compared(clause: Clause, history: npt.ArrayLike, bounds: str) -> tuple[npt.ArrayLike, ...]:
+def compared(
+    clause: Clause, history: npt.ArrayLike, bounds: str, warned: npt.NDArray[np.bool_] | None = None
+) -> tuple[npt.ArrayLike, ...]:
     """Return the histories that a difference may be taken against: without a lone odd batch first.
 
-    And with it, if there is one: a batch like it is no news, as where a level has changed.
+    Then with it, unless it is among those `warned` of (None is all): what is like a batch that
+    passed, or that a person accepted, is no news, as where a level has changed.
     """
     if not clause.transform.lag or bounds == "paper":
         return (history,)
     usual = without_outliers(history, clause.metric in DISTANCE_METRICS)
-    return (usual, history) if clause.transform.reaches(usual) else (history,)
+    if not clause.transform.reaches(usual):
+        return (history,)
+    if warned is None:
+        return (usual,)
+    passed = np.where(warned, np.nan, np.asarray(history, dtype=float))
+    return (usual, passed) if clause.transform.reaches(passed) else (usual,)
 
 
 def breaks(
@@ -321,6 +329,7 @@ def breaks(
     history: Mapping[str, npt.ArrayLike],
     new: Mapping[str, npt.NDArray[np.float64]],
     size: int,
+    warned: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.bool_]:
     """Return which of many possible next batches a program would not pass.
 
@@ -330,6 +339,7 @@ def breaks(
         new: per metric, the values of the possible batches, each of length `size`; NaN for none,
             which passes only where good batches have none either.
         size: how many there are.
+        warned: as for `evaluate`.
     """
     out = np.zeros(size, dtype=bool)
     rows = np.asarray(new.get(ROWS, np.full(size, np.nan)), dtype=float)
@@ -341,7 +351,7 @@ def breaks(
             if clause.null_rate <= program.fpr:
                 out |= np.isnan(new[clause.metric]) & ~empty
             continue
-        past = compared(clause, history.get(clause.metric, ()), program.bounds)
+        past = compared(clause, history.get(clause.metric, ()), program.bounds, warned)
         values = np.array([clause.transform.apply(p, new[clause.metric]) for p in past])
         lower, upper = limits_by_rows(clause, rows, usual)
         if program.bounds != "paper":

@@ -8,6 +8,7 @@ metrics. It stands when the batch is checked again, until that finds nothing any
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -29,6 +30,9 @@ from dqsql.model.results import (
 from dqsql.model.tables import FINDINGS, REVIEWS
 
 Row = Mapping[str, Any]
+
+# The name of the batch of a run, which says when it began.
+_OF_RUN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?")
 
 
 def newest_reviews(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
@@ -108,9 +112,10 @@ def waiting_batches(ledger: Iterable[Row], *, replaced: bool) -> list[str]:
 
     If a model's rows are `replaced`, as without `batch_by` each run reads all of them anew, these
     are only those since the newest accepted one: what earlier ones found is gone from the data.
+    Batches of streams, which are not called by a time, are not replaced.
     """
     newest_first = sorted(ledger, key=lambda row: batch_order(row["batch"]), reverse=True)
-    if replaced:
+    if replaced and all(_OF_RUN.fullmatch(row["batch"]) for row in newest_first):
         newest_first = list(
             takewhile(lambda r: r["status"] != BatchStatus.ACCEPTED.value, newest_first)
         )

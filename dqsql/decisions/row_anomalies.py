@@ -37,6 +37,7 @@ from dqsql.errors import DecisionError
 Column = FloatArray | Sequence[str | None]
 
 NUMBER, RARITY, LENGTH = "number", "rarity", "length"
+_INFINITE = "infinite"
 # Texts of more values, by the share of rows or in all, are told by their length.
 _MANY_SHARE, _MANY = 0.2, 1_000
 # Share of a batch's rows that lie beyond all rows before it, from which on a column moves.
@@ -53,7 +54,8 @@ class RowFeature:
     """How a column becomes a number, learned from rows without labels.
 
     `kind` is number, rarity or length. `centre` stands for nulls; `scale` is the spread, 0 of a
-    column that never varied. `shares` are the shares of values by text, `unseen` that of any other.
+    column that never varied. `shares` are the shares of values by text, `unseen` that of any other;
+    of numbers, `shares` is empty unless good rows have infinite ones, which are as nulls then.
     """
 
     column: str
@@ -75,8 +77,11 @@ class RowFeature:
 
     def _raw(self, values: Column) -> FloatArray:
         if self.kind == NUMBER:
+            numbers = np.asarray(values, dtype=float)
+            if self.shares:
+                return np.where(np.isfinite(numbers), numbers, np.nan)
             # Differences of the largest doubles would overflow.
-            return np.asarray(np.clip(np.asarray(values, dtype=float), -1e300, 1e300), dtype=float)
+            return np.asarray(np.clip(numbers, -1e300, 1e300), dtype=float)
         if self.kind == LENGTH:
             return np.array([np.nan if v is None else float(len(v)) for v in values])
         return np.array([_rarity(v, self.shares, self.unseen) for v in values])
@@ -106,7 +111,9 @@ def _number(name: str, values: FloatArray, batches: npt.NDArray[np.int64]) -> Ro
     if _moves(np.where(np.isfinite(values), values, np.nan), batches):
         return "its values keep moving from batch to batch"
     centre = float(np.median(finite))
-    return RowFeature(name, NUMBER, centre, _spread(finite), f"{centre:.6g}", {}, 0.0)
+    infinite = float(np.mean(np.isinf(values)))
+    shares = {_INFINITE: infinite} if infinite else {}
+    return RowFeature(name, NUMBER, centre, _spread(finite), f"{centre:.6g}", shares, 0.0)
 
 
 def _text(

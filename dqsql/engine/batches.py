@@ -43,11 +43,6 @@ class BatchRequest:
     end: str | None = None
     full_refresh: bool = False
 
-    @property
-    def names_some(self) -> bool:
-        """Whether it names batches, one by one or by their time."""
-        return bool(self.batches or self.start or self.end)
-
     def check(self) -> None:
         """Refuse a range that no batch can lie in, and two choices at once. Raises UsageError."""
         others = {_START: self.start, _END: self.end, "--full-refresh": self.full_refresh}

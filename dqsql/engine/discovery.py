@@ -29,7 +29,7 @@ from dqsql.model.limits import RunLimits
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.types import TIMES
-from dqsql.model.wording import plural
+from dqsql.model.wording import first_of, plural
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +40,9 @@ _YEAR_OR_MONTH = re.compile(r"\s*\d{4}(-\d{1,2})?\s*")
 # Sketches of 4,096 registers are off by 1.6 % (one sigma): below this share of the limit they
 # are as good as counting.
 _SURE = 0.9
+
+# Of a model without batch_by.
+_ANEW = "each run of a model without batch_by is a batch of its own, and checks the rows of now"
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,9 @@ class Discovery:
         """
         period = period_of(request, self.limits.begin, self.model, self.batch_type)
         if self.model.config.batch_by is None:
-            if request.names_some:
-                return BatchChoice(())
-            choice = BatchChoice((own_batch,))
+            earlier = first_of([b for b in request.batches if b in ledger], 1)
+            notes = (f"batch {earlier} cannot be read again: {_ANEW}",) if earlier else ()
+            choice = BatchChoice((own_batch,), notes=notes)
             if self._check_segments(choice, FoundBatches({})) == 0:
                 # No row has a segment that the whole batch could be merged from.
                 return replace(choice, empty=choice.batches)

@@ -13,7 +13,12 @@ from dqsql.engine.paths import files_at, named_in_paths
 
 # Of more files the oldest and the newest are looked at, half of them each: columns come with time.
 _MOST = 200
-_LARGE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+_LARGE = {
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+}
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,9 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
 class _Merging:
     """What was seen while types were merged.
 
-    `widened` says that numbers of two sizes were, `lacking` that structs have fields which others
-    lack, `unlike` that types have nothing in common.
+    `widened` says that Spark needs to be told the type: of numbers of two sizes, or of fields that
+    are written in two ways. `lacking` says that structs have fields which others lack,
+    `unlike` that types have nothing in common.
     """
 
     widened: bool = False
@@ -108,6 +114,8 @@ class _Merging:
         self.lacking |= fields.keys() != added.keys()
         for name in fields.keys() & added.keys():
             known = fields[name]
+            # Spark merges fields by their exact names, and then finds two of one name.
+            self.widened |= known.name != added[name].name
             fields[name] = known.with_type(self.both(known.type, added[name].type))
         return pa.struct(list({**added, **fields}.values()))
 
@@ -116,8 +124,10 @@ def _as_stored(kind: pa.DataType) -> pa.DataType:
     """A type as Parquet has it: other programs note their own beside it, such as categories."""
     if pa.types.is_dictionary(kind):
         return _as_stored(kind.value_type)
-    if pa.types.is_large_list(kind):
+    if pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz and "UTC")
     return _LARGE.get(kind, kind)
 
 

@@ -51,6 +51,8 @@ CONTRACT_TAG = "contract"
 METHODS = ("session", "connect")
 DELTA = "delta"
 TABLE_FORMATS = (DELTA, "iceberg")
+# What gives other rows to other runs.
+_CHANGING = re.compile(r"\b(var|env_var|now)\s*\(|\b(current|local)_?(date|time)", re.IGNORECASE)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
@@ -202,6 +204,15 @@ class CheckModel:
         """Names of the output columns in order, or None when they are not known from the text."""
         names = tuple(p.name for p in self.projections if p.name is not None)
         return names if names and len(names) == len(self.projections) else None
+
+    @property
+    def reads_all_rows(self) -> bool:
+        """Whether each run reads all rows anew: no batches, nor variables or times in the text.
+
+        What dbt built is read as it is. A stream gives other rows to each run, whatever the text.
+        """
+        changes = self.relation is None and _CHANGING.search(self.raw_sql) is not None
+        return self.config.batch_by is None and not changes
 
     @property
     def annotated(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.stationarity import like_the_moved
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import PROFILES, Metric
@@ -87,6 +87,7 @@ class History:
         self._profiles: dict[MetricKey, dict[str, MetricProfile]] = {}
         self._texts: dict[MetricKey, dict[str, str]] = {}
         self._warned: dict[str, set[str]] = {}
+        self._all_warned: dict[str, set[str]] = {}
         self._alike: dict[tuple[str, int], History] = {}
         self._segments: dict[str, list[str]] = {}
         self.times: tuple[dt.time, ...] = ()
@@ -175,8 +176,14 @@ class History:
 
         `score` is how many times as far out as its bound the batch lies; None is infinitely far.
         """
+        self._all_warned.setdefault(check_id, set()).add(batch)
         if score is None or not score <= _FAR:
             self._warned.setdefault(check_id, set()).add(batch)
+
+    def was_warned(self, check_id: str, batches: Sequence[str]) -> BoolArray:
+        """Which of some batches a monitor warned of, far out or not."""
+        warned = self._all_warned.get(check_id, ())
+        return np.array([batch in warned for batch in batches], dtype=np.bool_)
 
     def usual(
         self,

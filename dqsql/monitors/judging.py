@@ -460,9 +460,14 @@ def held_back_note(
         named = f", mostly of {often}"
         if all(segment is not None for check, segment in failed if check == often):
             named, setting = f"{named} on segments", "{segments: false}"
-    again = ", and run with --full-refresh" if model.config.batch_by is not None else ""
+    listed = f"; or see `dqsql review list --select {shlex.quote(model.name)}`"
+    if model.config.batch_by is not None:
+        listed = f", and run with --full-refresh{listed}"
+    elif model.reads_all_rows:
+        # What waits is not listed once a later run was accepted.
+        listed = ""
     return (
         f"monitors do not learn from {len(flagged):,} of {plural(len(ledger), 'batch')}, because"
         f" they have findings of severity error{named}: correct that check or give it {setting}"
-        f"{again}; or see `dqsql review list --select {shlex.quote(model.name)}`",
+        f"{listed}",
     )

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _NAME = "dataframe"
+_OF_NAN = re.compile(r"\b(isnan|is_nan|nan_ratio)\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _IN_A_PROJECT = "write it into a check model of a project: `dqsql init`"
 # Two checks of one session would take each other's view.
@@ -97,7 +98,7 @@ def check(
     started, run_id = dt.datetime.now(dt.UTC), str(uuid.uuid4())
     with TemporaryDirectory(prefix="dqsql-") as folder:
         project = _project(Path(folder), columns, config)
-        plan = _plan(project, wanted, batch_by)
+        plan = _plan(project, wanted, batch_by, of_pandas=frame is not data)
         warnings: list[str] = []
         try:
             model = _checked(frame, plan, project, run_id, started)
@@ -140,7 +141,9 @@ def _project(root: Path, columns: Sequence[str], config: ModelConfig) -> Project
     return Project(_NAME, root, target, (model,), (), shipped_macros())
 
 
-def _plan(project: Project, checks: Sequence[str], batch_by: str | None) -> Plan:
+def _plan(
+    project: Project, checks: Sequence[str], batch_by: str | None, *, of_pandas: bool = False
+) -> Plan:
     """The compiled checks. Raises what is wrong with them, where `batch_by` is what was asked."""
     (model,) = project.models
     catalog = catalog_of(project)
@@ -148,6 +151,13 @@ def _plan(project: Project, checks: Sequence[str], batch_by: str | None) -> Plan
     for annotation in annotations:
         _refuse_learning(annotation)
         _refuse_settings(annotation, batch_by)
+        if of_pandas and (name := _OF_NAN.search(annotation.expression)):
+            raise AnnotationError(
+                f"pandas has one value for NaN and for what is missing, so {name.group()} of its"
+                " rows finds nothing: both are null",
+                span=annotation.span,
+                hint="write @not_null or @completeness, or check a DataFrame of Spark",
+            )
     # It is compared with other relations, also with a view that is called as it is.
     others = replace(project, models=())
     plan = compile_model(replace(model, annotations=annotations), others, catalog)

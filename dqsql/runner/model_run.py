@@ -170,7 +170,7 @@ class ModelRun:
         """The result where no batch is to be checked."""
         waiting = () if self.only_new else flagged_last(self.ledger)
         notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
-        why = nothing_new_note(choice, self.request, self.plan.model.config.batch_by)
+        why = nothing_new_note(choice, self.request)
         looks = self._looks
         return self._result(notes, skipped=why, scans=looks, waiting=waiting, gone=choice.gone)
 

@@ -437,7 +437,7 @@ class ProjectRun:
             journal=journal,
             ledger=ledger,
             retired=self._retired.get(model.name, {}),
-            request=self.request.batches_for(model.name, replaced=model.config.batch_by is None),
+            request=self.request.batches_for(model.name),
             run_id=self.run_id,
             now=self.started,
             on_step=on_step,

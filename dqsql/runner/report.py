@@ -162,7 +162,7 @@ def read_facts(
         for name, rows in reader.by_model(BATCHES).items()
         if (kept := [r for r in rows if r["status"] != BatchStatus.RETIRED.value])
     }
-    replaced = {m.name for m in project.models if m.config.batch_by is None}
+    replaced = {m.name for m in project.models if m.reads_all_rows}
     tables = {t: reader.by_model(t) for t in (MODELS, CHECKS, COLUMNS, FINDINGS, MODEL_RUNS)}
     return [
         reader.model(

@@ -107,15 +107,9 @@ class RunRequest:
         times = self.event_time_start, self.event_time_end
         return BatchRequest(self.batches, *times, self.full_refresh)
 
-    def batches_for(self, model: str, *, replaced: bool = False) -> BatchRequest:
-        """The batches of a model that are to be checked.
-
-        Where its rows are `replaced` (there is no `batch_by`), a batch of an earlier run cannot be
-        checked again: to retry it is to check what is there now.
-        """
+    def batches_for(self, model: str) -> BatchRequest:
+        """The batches of a model that are to be checked."""
         own = self.batches_of.get(model)
-        if own and replaced:
-            return BatchRequest()
         return BatchRequest(texts_of(own)) if own else self._of_all
 
     def compiled(self) -> CompileResult:

@@ -163,8 +163,8 @@ def waiting(
 
 
 def _replaced(project: Project) -> frozenset[str]:
-    """The models of which each run reads all rows anew."""
-    return frozenset(m.name for m in project.models if m.config.batch_by is None)
+    """The models of which each run reads all rows anew, as far as their texts say."""
+    return frozenset(m.name for m in project.models if m.reads_all_rows)
 
 
 @dataclass(frozen=True)

@@ -66,12 +66,10 @@ def _left_while_running(results: Iterable[Result]) -> Iterator[str]:
     return (f"{name} is left to `dbt test`: {reason}" for name, reason in reasons.items())
 
 
-def nothing_new_note(choice: BatchChoice, request: BatchRequest, batch_by: str | None) -> str:
-    """Why a model, with this `batch_by`, has no batch to check."""
+def nothing_new_note(choice: BatchChoice, request: BatchRequest) -> str:
+    """Why a model has no batch to check."""
     if choice.gone is not None:
         return gone_rows(choice.gone)
-    if batch_by is None and request.names_some:
-        return "no batch_by: each run is a batch of its own, and earlier ones cannot be read again"
     asked = request.start or request.end
     return "no batch in the time that was asked for" if asked else "nothing new"
 

@@ -39,6 +39,7 @@ def warnings_of(make_project: MakeProject, sql: str) -> list[str]:
         ("select email, upper(email) as a from t union all select x, y from u", ["a"]),
         ("select email, lower(email) as Mail from t", ["Mail"]),
         ("with c as (select * from t) select day, email, id from c", []),
+        ("with c as (select * from t union all select * from u) select day, email from c", []),
         ("with c as (select * from t) select day, email, lower(email) as a from c", ["a"]),
     ],
 )

@@ -48,6 +48,24 @@ def detector() -> RowDetector:
     return learn_rows(history, _PLACES, contamination=0.005, rate=0.01)
 
 
+def test_a_column_with_infinite_numbers_hides_no_odd_row() -> None:
+    def rows(seed: int) -> dict[str, Any]:
+        ratio = np.random.default_rng(seed).normal(1, 0.1, ROWS)
+        ratio[:6] = np.inf
+        return {**orders(seed, ROWS), "ratio": ratio}
+
+    history = together([rows(seed) for seed in range(BATCHES)])
+    detector = learn_rows(history, _PLACES, contamination=0.005, rate=0.01)
+    assert detector.threshold < 1e3
+    odd = rows(100)
+    odd["price"] = odd["price"] * 100
+    assert (detector.model.scores(odd) > detector.threshold).mean() > 0.9
+    # Where there were none, they are as far off as a number can be.
+    found = learn_feature("ratio", rows(1)["ratio"][6:], _PLACES[: ROWS - 6])
+    assert isinstance(found, RowFeature)
+    assert abs(found.numbers(np.array([-np.inf]))[0]) > 1e100
+
+
 def test_good_batches_have_few_odd_rows_and_are_rarely_called_bad(detector: RowDetector) -> None:
     shares = []
     for seed in range(100, 140):

@@ -50,8 +50,21 @@ def folder_of(tmp_path: Path, *tables: dict[str, pa.Array]) -> Path:
         (({**ADDED, "s": STRUCT}, {"id": pa.array([4]), "s": MORE}), ["y"]),
         ((ADDED, {"id": pa.array([4]), "y": pa.array(["a"], pa.large_string())}), None),
         ((OLD, {**ADDED, "y": pa.array(["a"]).dictionary_encode()}, OLD), ["y"]),
+        (
+            ({"t": pa.array([0], pa.timestamp("ms"))}, {"t": pa.array([0], pa.timestamp("us"))}),
+            None,
+        ),
+        (
+            (
+                {"t": pa.array([0], pa.timestamp("us", "UTC"))},
+                {"t": pa.array([0], pa.timestamp("us", "Europe/Berlin")), "y": pa.array([1])},
+            ),
+            [],
+        ),
+        (({"l": pa.array([[1]])}, {"l": pa.array([[1]], pa.list_(pa.int64(), 1))}), None),
         (({"s": STRUCT}, {"s": MORE}), []),
         (({"s": STRUCT}, {"s": SWAPPED}), None),
+        (({"s": STRUCT}, {"s": pa.array([{"K": 1, "v": [{"x": 2}]}])}), []),
         (({"s": STRUCT}, {"s": SHORT}), []),
         (({"s": STRUCT}, {"s": pa.array([{"k": 1, "v": [{"x": "2"}]}]), **ADDED}), None),
         ((), None),
@@ -158,3 +171,10 @@ def test_fields_of_structs_come_with_time(
     rows = read_source(spark, Source("raw", "t", "`t_of_structs`", Span("s.yml"), path, "parquet"))
     found = rows.selectExpr("id", "s.k", "s.v[0].more", "y").collect()
     assert sorted(map(tuple, found)) == [(1, 1, None, None), (2, 1, None, None), (3, 1, "a", "new")]
+
+
+def test_fields_that_are_written_in_two_ways(spark: SparkSession, tmp_path: Path) -> None:
+    tables = [{"s": pa.array([{"a": 1}])}, {"s": pa.array([{"A": 2, "b": "new"}])}]
+    path = str(folder_of(tmp_path, *tables))
+    rows = read_source(spark, Source("raw", "t", "`t_of_cases`", Span("s.yml"), path, "parquet"))
+    assert sorted(map(tuple, rows.selectExpr("s.a", "s.b").collect())) == [(1, None), (2, "new")]

@@ -110,3 +110,14 @@ def test_a_model_without_checks_that_others_read_is_none(make_project: MakeProje
     }
     (warning,) = dqsql.compile_project(make_project(files)).project.warnings
     assert warning.startswith("checks/alone.sql: no check is in this model")
+
+
+def test_totals_of_a_table_that_each_run_reads_anew(make_project: MakeProject) -> None:
+    model = (
+        "-- @row_count < 9\n-- @unique(x) {scope: cumulative}\n-- @sum(x) > 1 {scope: cumulative}"
+    )
+    assert warnings(make_project, "", model) == ()
+    text = MODEL.format(column="", model=model).partition("\n")[2]
+    root = make_project({"checks/sources.yml": SOURCES, "checks/orders.sql": text})
+    (warning,) = dqsql.compile_project(root).project.warnings
+    assert warning.startswith("checks/orders.sql:6:4: without batch_by each run is a batch, and")

@@ -15,7 +15,7 @@ import pytest
 import dqsql
 from dqsql.engine.selects import fetched
 from dqsql.engine.statements import tables_in
-from dqsql.errors import CheckFailedError, DqsqlError, QueryError, UsageError
+from dqsql.errors import AnnotationError, CheckFailedError, DqsqlError, QueryError, UsageError
 from dqsql.model.results import Status
 from tests.conftest import QUICK_START
 
@@ -235,6 +235,8 @@ def test_wrong_arguments_are_errors_of_dqsql(frame: DataFrame, spark: SparkSessi
     ]:
         with pytest.raises(UsageError, match=message):
             call()  # type: ignore[no-untyped-call]
+    with pytest.raises(AnnotationError, match="nan_ratio of its rows finds nothing"):
+        dqsql.check(rows, "@nan_ratio(id) = 0")
     found = dqsql.check(frame, (c for c in ["@not_null(kind)"]), segment_by="kind")
     assert {r.segment for r in found.results} == {None, "kind=a", "kind=b"}
 

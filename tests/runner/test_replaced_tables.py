@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import dqsql
 from dqsql.decisions.reviews import waiting_batches
+from dqsql.model.project import CheckModel, ModelConfig
 from dqsql.model.results import Status
 
 from .conftest import NewProject
@@ -38,15 +41,32 @@ def test_those_since_the_newest_accepted_one_wait() -> None:
         expected = [f"2024-01-0{day} 06:00:00" for day in days]
         assert waiting_batches(rows, replaced=replaced) == expected
 
+    # Those of a stream are not replaced.
+    streamed = [{**row, "batch": f"orders-{i}"} for i, row in enumerate(rows)]
+    assert len(waiting_batches(streamed, replaced=True)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "anew"),
+    [
+        ("select * from t", True),
+        ("select * from t where day = '{{ var('day') }}'", False),
+        ("select * from t where day = current_date", False),
+        ("{{ config(batch_by = 'day') }} select day from t", False),
+    ],
+)
+def test_whether_each_run_reads_all_rows(text: str, anew: bool) -> None:
+    config = ModelConfig(batch_by="day" if "config" in text else None)
+    model = CheckModel("m", "checks/m.sql", text, text, config, (), (), ())
+    assert model.reads_all_rows is anew
+
 
 def test_earlier_runs_cannot_be_checked_again(new_project: NewProject) -> None:
     project = new_project(MODEL, BAD)
     (batch,) = project.run().models[0].batches
     project.data(GOOD)
-    for options in ({"batches": [batch]}, {"event_time_start": "2024-01-01"}):
-        (model,) = project.run(**options).models
-        assert model.batches == ()
-        assert model.skipped is not None and model.skipped.startswith("no batch_by: each run is a")
-    # A retry is about what failed: it checks what is there now.
-    again = project.run(batches_of={"m": [batch]})
-    assert [r.status for r in again.results] == [Status.PASS]
+    # All rows are checked as they are, as a retry of what failed does.
+    for options, told in (({"batches": [batch]}, 1), ({"event_time_start": "2024-01-01"}, 0)):
+        result = project.run(**options)
+        assert [r.status for r in result.results] == [Status.PASS]
+        assert sum("cannot be read again" in note for note in result.models[0].notes) == told

@@ -12,13 +12,13 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
 
 from dqsql.compiler.privacy import hides_values
-from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.avh_series import ENDS
 from dqsql.decisions.distances import without_drift
@@ -39,7 +39,7 @@ from dqsql.monitors.context import (
 )
 from dqsql.monitors.date_labels import says_the_date
 from dqsql.monitors.history import NEXT, History, MetricKey, key_of
-from dqsql.monitors.injection import CLEAN, Injector, Measured, Variant
+from dqsql.monitors.injection import CLEAN, Injector, Variant
 from dqsql.monitors.kinds.avh.evidence import (
     TEXT_DISTANCES,
     ColumnDistribution,
@@ -111,13 +111,12 @@ class AvhDetector:
         if not any(keys[n].column for n in singles):
             self.broken.append((monitor, self.context.unmeasured(monitor)))
             return
-        parameters = keys["row_count"].parameters if "row_count" in keys else ""
-        two = NUMERIC_DISTANCES if numeric else TEXT_DISTANCES
         names = singles
         if settings.config.two_distribution and any(n in PROFILES for n in keys):
+            parameters = keys["row_count"].parameters if "row_count" in keys else ""
+            two = NUMERIC_DISTANCES if numeric else TEXT_DISTANCES
             names += two
-            for name in two:
-                keys[name] = MetricKey(monitor.column or "", name, parameters, "delta")
+            keys |= {n: MetricKey(monitor.column or "", n, parameters, "delta") for n in two}
         unit = Unit(monitor, settings, numeric, keys, names)
         stored = self.context.programs.current(monitor.id)
         if stored is not None and stored.evidence:
@@ -199,8 +198,7 @@ class AvhDetector:
 
     def past(self, unit: Unit, batch: str) -> list[str]:
         """The batches to learn from, oldest first: those that the metrics were measured on."""
-        history, anchor = self.context.history, self.anchor(unit)
-        measured = history.measured_of(anchor, self.before(unit, batch))
+        measured = self.context.history.measured_of(self.anchor(unit), self.before(unit, batch))
         return measured[-unit.settings.window :]
 
     def series(self, unit: Unit, batch: str) -> dict[str, FloatArray]:
@@ -217,6 +215,10 @@ class AvhDetector:
     def _steps(self, past: Sequence[str], batch: str) -> tuple[str, ...]:
         """The batches since the first of `past`, with days that have none: a week has seven."""
         return with_missing_days(tuple(self.context.history.alike(batch).steps(past, batch)), batch)
+
+    def warned(self, unit: Unit, batch: str) -> BoolArray:
+        """Which of the batches before, in step, the monitor warned of."""
+        return self.context.history.was_warned(unit.monitor.id, self._in_step(unit, batch)[0])
 
     @staticmethod
     def anchor(unit: Unit) -> MetricKey:
@@ -357,8 +359,7 @@ class AvhDetector:
             return
         self._asked.update(batches)
         size = max(u.settings.sample_size for u in self.units)
-        made: Measured = self.injector.measure([u.monitor for u in self.units], batches, size)
-        self._measured.update(made)
+        self._measured |= self.injector.measure([u.monitor for u in self.units], batches, size)
 
     def _evidence(self, unit: Unit, batch: str, made: Mapping[str, Variant]) -> IssueEvidence:
         """The metrics of the variants of a batch, distances against the accepted one before it."""
@@ -392,7 +393,7 @@ class AvhDetector:
 
         def verdict() -> ProgramVerdict:
             new = {n: history.value(unit.keys[n], batch) for n in unit.names}
-            return evaluate(program, series, new)
+            return evaluate(program, series, new, self.warned(unit, batch))
 
         first_verdict = verdict()
         broken = [c.clause.metric for c in first_verdict.clauses if c.status != "pass"]
@@ -412,7 +413,7 @@ class AvhDetector:
     def _verdict(self, unit: Unit, program: Program, verdict: ProgramVerdict, batch: str) -> Result:
         self.store(unit, program, batch)
         history = self.context.history
-        past = self.past(unit, batch)
+        past, steps = self.past(unit, batch), self._in_step(unit, batch)[0]
         status = Status.PASS if verdict.status == "pass" else failed_status(unit.monitor.severity)
         if status is not Status.PASS and self.says_the_date(unit, verdict, batch):
             text = f"{unit.column} says the date of its batch, as before: it is not compared"
@@ -440,6 +441,7 @@ class AvhDetector:
             ranges=shown_key(unit.keys["range"]) if "range" in unit.keys else None,
             days=[shown_key(unit.keys[n]) for n in ENDS] if unit.keys.keys() >= set(ENDS) else None,
             rows=shown_key(unit.keys["row_count"]) if "row_count" in unit.keys else None,
+            warned=list(compress(steps, self.warned(unit, batch))),
             sampled=unit.evidence.batch if unit.evidence else None,
             issues=program.issues,
             caught=program.caught,

@@ -137,7 +137,7 @@ class AvhLearner:
         for place, (unit, program) in enumerate(fitted):
             series = self.detector.series(unit, batch)
             new = {n: history.value(unit.keys[n], batch) for n in unit.names}
-            verdict = evaluate(program, series, new)
+            verdict = evaluate(program, series, new, self.detector.warned(unit, batch))
             is_news = verdict.status != "pass" and not self.detector.says_the_date(
                 unit, verdict, batch
             )
@@ -224,7 +224,9 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
         details["issues"],
         details["caught"],
     )
-    verdict = evaluate(program, series, new)
+    known = details.get("warned")
+    warned = None if known is None else np.array([s in known for s in steps], dtype=np.bool_)
+    verdict = evaluate(program, series, new, warned)
     # Two clauses may be about one metric.
     now = {id(v.clause): v for v in verdict.clauses}
     compared: tuple[Compared, ...] = ()

@@ -1,0 +1,55 @@
+"""Monitors about a column that they name: `@avh(amount)` behind FROM, or with `select *`."""
+
+from __future__ import annotations
+
+import pytest
+
+import dqsql
+from tests.conftest import MakeProject
+
+MODEL = "select id, `a b`, device, day\nfrom t\n-- {annotation}\n"
+
+
+def compiled(make_project: MakeProject, text: str) -> dqsql.CompileResult:
+    return dqsql.compile_project(make_project({"checks/m.sql": text}))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "beside"),
+    [
+        ("@avh(ID)", "id -- @avh"),
+        ("@avh(id, fpr => 0.1) {severity: warn}", "id -- @avh(fpr => 0.1) {severity: warn}"),
+        ("@alive(`a b`)", "`a b` -- @alive"),
+        ("@stays_unique( id )", "id -- @stays_unique"),
+        ("@has_type(id, 'bigint')", "id -- @has_type('bigint')"),
+    ],
+)
+def test_they_are_as_beside_it(make_project: MakeProject, annotation: str, beside: str) -> None:
+    (named,) = compiled(make_project, MODEL.format(annotation=annotation)).plans
+    (plan,) = compiled(make_project, f"select\n  {beside}\n, day\nfrom t\n").plans
+    for one, other in zip(
+        (*named.checks, *named.monitors), (*plan.checks, *plan.monitors), strict=True
+    ):
+        assert (one.id, one.column, one.metrics) == (other.id, other.column, other.metrics)
+    assert [m.watched for m in named.monitors] == [m.watched for m in plan.monitors]
+    assert named.checks or named.monitors
+
+
+def test_with_all_columns_of_a_table(make_project: MakeProject) -> None:
+    (plan,) = compiled(make_project, "select * from t\n-- @avh(amount) @alive(amount)\n").plans
+    assert [(m.kind, m.column) for m in plan.monitors] == [("avh", "amount"), ("alive", "amount")]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "hint"),
+    [
+        ("@avh(device.browser)", "give it a name in the SELECT, and write @avh beside it"),
+        ("@alive(upper(id))", "give it a name in the SELECT, and write @alive beside it"),
+        ("@avh(devices)", "did you mean 'device'?"),
+        ("@avh", "write it on the line of a column, or config(avh = true) for all of them"),
+    ],
+)
+def test_what_is_no_column(make_project: MakeProject, annotation: str, hint: str) -> None:
+    (error,) = compiled(make_project, MODEL.format(annotation=annotation)).errors
+    assert error.message.endswith("is about a column")
+    assert error.hint == hint
