@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -53,9 +53,17 @@ def watched_metrics(kind: str, use: MonitorUse) -> Sequence[WatchedMetric]:
     return spec.watches(use)
 
 
-def with_named_columns(model: CheckModel) -> CheckModel:
-    """The model with `@avh(amount)`, which stands elsewhere, as `@avh` beside its column."""
-    annotations = tuple(_beside_its_column(a, model) for a in model.annotations)
+def with_named_columns(model: CheckModel, is_check: Callable[[str], bool]) -> CheckModel:
+    """The model with `@avh(amount)`, which stands elsewhere, as `@avh` beside its column.
+
+    What `is_check`, too, and has a text, such as `@pattern(code, '<digit>+')`, is none of these.
+    """
+    annotations = tuple(
+        a
+        if "'" in a.expression and is_check(name_of(a.expression))
+        else _beside_its_column(a, model)
+        for a in model.annotations
+    )
     return replace(model, annotations=annotations)
 
 

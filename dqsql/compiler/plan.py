@@ -71,7 +71,7 @@ def compile_model(model: CheckModel, project: Project, catalog: Catalog) -> Plan
     An annotation that cannot be compiled lands in `Plan.rejected` with its error; the rest of the
     plan stands without it.
     """
-    model = with_named_columns(model)
+    model = with_named_columns(model, lambda name: catalog.check(name) is not None)
     relations = RelationNames(model, {m.name: m for m in project.models}, project.sources)
     compiler = _ModelCompiler(model, project, Resolver(catalog, relations), relations)
     compiler.check_config()

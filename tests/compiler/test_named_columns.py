@@ -53,3 +53,9 @@ def test_what_is_no_column(make_project: MakeProject, annotation: str, hint: str
     (error,) = compiled(make_project, MODEL.format(annotation=annotation)).errors
     assert error.message.endswith("is about a column")
     assert error.hint == hint
+
+
+def test_a_pattern_that_is_given_stays_a_check(make_project: MakeProject) -> None:
+    (plan,) = compiled(make_project, MODEL.format(annotation="@pattern(id, '<digit>+')")).plans
+    assert plan.monitors == ()
+    assert [check.expression for check in plan.checks] == ["pattern(id, '<digit>+')"]
