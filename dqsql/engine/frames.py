@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pandas
@@ -34,6 +35,8 @@ _READS_LATE = re.compile(
     r"^[\s:+*()\d-]*(?:\w*Scan (?:csv|json|xml)\b|\w*(?:Python|Pandas|InArrow))",
     re.IGNORECASE | re.MULTILINE,
 )
+# A key and its value.
+_PAIR = 2
 # What Spark does not take from Arrow, and what holds the same values.
 _WIDER = {pa.float16(): pa.float32(), pa.uint64(): pa.decimal128(20, 0)}
 
@@ -91,7 +94,12 @@ def _as_arrow(data: pandas.DataFrame) -> pa.Table:
             f"the pandas DataFrame has two columns {twice[0]!r}", hint="rename one of them"
         )
     try:
-        rows = pa.Table.from_pandas(data, preserve_index=False)
+        maps = {name: made for name in data.columns if (made := _maps(data[name])) is not None}
+        rows = pa.Table.from_pandas(data.drop(columns=list(maps)), preserve_index=False)
+        if maps:
+            names = {name: str(name) for name in data.columns}
+            columns = {text: maps[n] if n in maps else rows[text] for n, text in names.items()}
+            rows = pa.table(columns)
     except (pa.ArrowException, ValueError, TypeError, NotImplementedError) as error:
         raise UsageError(
             f"the pandas DataFrame cannot be given to Spark: {'; '.join(map(str, error.args))}",
@@ -99,6 +107,21 @@ def _as_arrow(data: pandas.DataFrame) -> pa.Table:
         ) from error
     types = [_WIDER.get(field.type, field.type) for field in rows.schema]
     return rows.cast(pa.schema(list(zip(rows.column_names, types, strict=True))))
+
+
+def _maps(values: pandas.Series[Any]) -> pa.Array | None:
+    """The values of a column of maps, which pandas reads as lists of pairs; None of any other."""
+    if values.dtype != object:
+        return None
+    known = values[values.notna()]
+    if not all(isinstance(value, list) for value in known):
+        return None
+    pairs = list(chain.from_iterable(known))
+    if not pairs or not all(isinstance(pair, tuple) and len(pair) == _PAIR for pair in pairs):
+        return None
+    keys, items = (pa.array(part).type for part in zip(*pairs, strict=True))
+    rows = [value if isinstance(value, list) else None for value in values]
+    return pa.array(rows, pa.map_(keys, items))
 
 
 def _changes_with_zone(spark: SparkSession, view: str) -> bool:

@@ -269,6 +269,10 @@ def test_rows_of_pandas_are_the_same_in_every_session(
         ("2024-01-01", "pass", 1.0),
     ]
     assert [r.status.value for r in found.results[2:]] == ["pass", "pass"]
+    # A map of a Parquet file, as pandas reads it.
+    maps = pandas.DataFrame({"m": [[("a", 1.5), ("b", 2.0)], None, []]})
+    (kept,) = dqsql.check(maps, "@expect(sum(m['b']) = 2 and count(m) = 2)", spark=session).results
+    assert kept.status is Status.PASS, kept.message
     mixed = pandas.DataFrame({"a": [1, None], "b": ["x", 3]})
     with pytest.raises(UsageError, match="column b"):
         dqsql.check(mixed, "@not_null(a)", spark=session)
