@@ -75,7 +75,8 @@ def _beside_its_column(annotation: Annotation, model: CheckModel) -> Annotation:
     name = unquoted(named[2])
     if model.columns is not None:
         # One that the SELECT lacks is for the compiler to refuse.
-        name = next((c for c in model.columns if c.lower() == name.lower()), "")
+        alike = [c for c in model.columns if c.lower() == name.lower()]
+        name = name if name in alike else next(iter(alike), "")
     rest = annotation.expression[named.end() :]
     expression = named[1] + ("" if rest.strip() == ")" else f"({rest}")
     if not name:

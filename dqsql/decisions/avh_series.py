@@ -151,7 +151,7 @@ def _of_keys(history: ColumnHistory) -> BoolArray:
 def _moves(distances: FloatArray) -> bool:
     """Whether batches are unlike the ones before, more than now and then."""
     distances = distances[np.isfinite(distances)]
-    return bool(np.mean(distances > fpr_bounds.EQUALITY_TOLERANCE) > 1 - _MOSTLY)
+    return bool(distances.size and np.mean(distances > fpr_bounds.EQUALITY_TOLERANCE) > 1 - _MOSTLY)
 
 
 def changed_row(history: ColumnHistory) -> int:

@@ -320,7 +320,8 @@ def compared(
         return (history,)
     if warned is None:
         return (usual,)
-    passed = np.where(warned, np.nan, np.asarray(history, dtype=float))
+    told = warned & np.isnan(usual)
+    passed = np.where(told, np.nan, np.asarray(history, dtype=float))
     return (usual, passed) if clause.transform.reaches(passed) else (usual,)
 
 

@@ -37,7 +37,8 @@ from dqsql.errors import DecisionError
 Column = FloatArray | Sequence[str | None]
 
 NUMBER, RARITY, LENGTH = "number", "rarity", "length"
-_INFINITE = "infinite"
+# Infinite numbers are no news in a column of which so large a part is.
+_INFINITE, _OFTEN = "infinite", 0.001
 # Texts of more values, by the share of rows or in all, are told by their length.
 _MANY_SHARE, _MANY = 0.2, 1_000
 # Share of a batch's rows that lie beyond all rows before it, from which on a column moves.
@@ -55,7 +56,7 @@ class RowFeature:
 
     `kind` is number, rarity or length. `centre` stands for nulls; `scale` is the spread, 0 of a
     column that never varied. `shares` are the shares of values by text, `unseen` that of any other;
-    of numbers, `shares` is empty unless good rows have infinite ones, which are as nulls then.
+    of numbers, `shares` is empty unless good rows often have infinite ones, which are as nulls.
     """
 
     column: str
@@ -112,7 +113,7 @@ def _number(name: str, values: FloatArray, batches: npt.NDArray[np.int64]) -> Ro
         return "its values keep moving from batch to batch"
     centre = float(np.median(finite))
     infinite = float(np.mean(np.isinf(values)))
-    shares = {_INFINITE: infinite} if infinite else {}
+    shares = {_INFINITE: infinite} if infinite >= _OFTEN else {}
     return RowFeature(name, NUMBER, centre, _spread(finite), f"{centre:.6g}", shares, 0.0)
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _NAME = "dataframe"
-_OF_NAN = re.compile(r"\b(isnan|is_nan|nan_ratio)\b", re.IGNORECASE)
+_OF_NAN = re.compile(r"\b(isnan|is_nan|nan_ratio)(?=\s*\()", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _IN_A_PROJECT = "write it into a check model of a project: `dqsql init`"
 # Two checks of one session would take each other's view.
@@ -98,7 +98,7 @@ def check(
     started, run_id = dt.datetime.now(dt.UTC), str(uuid.uuid4())
     with TemporaryDirectory(prefix="dqsql-") as folder:
         project = _project(Path(folder), columns, config)
-        plan = _plan(project, wanted, batch_by, of_pandas=frame is not data)
+        plan = _plan(project, wanted, batch_by, of_pandas=_is_of_pandas(data))
         warnings: list[str] = []
         try:
             model = _checked(frame, plan, project, run_id, started)
@@ -130,6 +130,12 @@ def _config(batch_by: object, segment_by: object, severity: Severity) -> ModelCo
     for problem in problems:
         raise UsageError(problem.message, hint=problem.hint)
     return ModelConfig(**read, severity=severity)
+
+
+def _is_of_pandas(data: DataFrame | pandas.DataFrame) -> bool:
+    """Whether NaN and what is missing are one in the rows; not in those with types of Arrow."""
+    kinds = [str(kind) for kind in getattr(data, "dtypes", ())]
+    return not hasattr(data, "sparkSession") and not any(k.endswith("[pyarrow]") for k in kinds)
 
 
 def _project(root: Path, columns: Sequence[str], config: ModelConfig) -> Project:

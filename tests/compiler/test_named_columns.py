@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 import dqsql
+from dqsql.compiler.monitors import with_named_columns
+from dqsql.errors import Span
+from dqsql.model.project import Annotation, CheckModel, CheckSettings, ModelConfig, Projection
 from tests.conftest import MakeProject
 
 MODEL = "select id, `a b`, device, day\nfrom t\n-- {annotation}\n"
@@ -38,6 +41,16 @@ def test_they_are_as_beside_it(make_project: MakeProject, annotation: str, besid
 def test_with_all_columns_of_a_table(make_project: MakeProject) -> None:
     (plan,) = compiled(make_project, "select * from t\n-- @avh(amount) @alive(amount)\n").plans
     assert [(m.kind, m.column) for m in plan.monitors] == [("avh", "amount"), ("alive", "amount")]
+
+
+def test_columns_that_differ_in_case() -> None:
+    # As with spark.sql.caseSensitive.
+    place = Span("m.sql")
+    columns = tuple(Projection(name, place) for name in ("a", "A"))
+    annotations = [Annotation(text, CheckSettings(), place) for text in ("avh(A)", "alive(a)")]
+    model = CheckModel("m", "m.sql", "", "", ModelConfig(), columns, tuple(annotations), ())
+    named = with_named_columns(model, lambda name: False).annotations
+    assert [(a.expression, a.column) for a in named] == [("avh", "A"), ("alive", "a")]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dqsql.decisions import completeness
-from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.avh import evaluate
 from dqsql.decisions.avh_series import resolution
 from dqsql.decisions.candidates import refit
@@ -137,13 +137,15 @@ class AvhLearner:
         for place, (unit, program) in enumerate(fitted):
             series = self.detector.series(unit, batch)
             new = {n: history.value(unit.keys[n], batch) for n in unit.names}
-            verdict = evaluate(program, series, new, self.detector.warned(unit, batch))
+            warned = self.detector.warned(unit, batch)
+            verdict = evaluate(program, series, new, warned)
             is_news = verdict.status != "pass" and not self.detector.says_the_date(
                 unit, verdict, batch
             )
             ready[id(unit)].add(batch, program, anomalous=is_news)
             for part, half in enumerate(halves):
-                ready[id(unit)].add_issues(batch, half[place][1], series, new, 1 - part)
+                about = half[place][1], series, new, warned
+                ready[id(unit)].add_issues(batch, *about, 1 - part)
 
 
 def _at_rate(unit: Unit, rate: float) -> Unit:
@@ -170,6 +172,7 @@ class _Replay:
         program: Program,
         series: Mapping[str, FloatArray],
         new: Mapping[str, float],
+        warned: BoolArray,
         part: int,
     ) -> None:
         """Count the verdicts on what issues of one part would make of a batch."""
@@ -179,7 +182,7 @@ class _Replay:
         evidence = evidence.part(part)
         variants = evidence.onto(self.unit.names, _vector(self.unit.names, new))
         columns = {name: variants[:, place] for place, name in enumerate(self.unit.names)}
-        broken = breaks(program, series, columns, len(evidence.issues))
+        broken = breaks(program, series, columns, len(evidence.issues), warned)
         for issue, hit in zip(evidence.issues, broken, strict=True):
             self.tally.add_issue(batch, issue, bool(hit))
 
