@@ -58,26 +58,25 @@ def with_named_columns(model: CheckModel, is_check: Callable[[str], bool]) -> Ch
 
     What `is_check`, too, and has a text, such as `@pattern(code, '<digit>+')`, is none of these.
     """
-    annotations = tuple(
-        a
-        if "'" in a.expression and is_check(name_of(a.expression))
-        else _beside_its_column(a, model)
-        for a in model.annotations
-    )
+    annotations = tuple(_beside_its_column(a, model, is_check) for a in model.annotations)
     return replace(model, annotations=annotations)
 
 
-def _beside_its_column(annotation: Annotation, model: CheckModel) -> Annotation:
+def _beside_its_column(
+    annotation: Annotation, model: CheckModel, is_check: Callable[[str], bool]
+) -> Annotation:
     named = _OF_COLUMN.match(annotation.expression)
     spec = None if named is None else monitor_specs().get(named[1].lower())
     if named is None or spec is None or not spec.about_column or annotation.column is not None:
+        return annotation
+    rest = annotation.expression[named.end() :]
+    if "'" in rest and is_check(spec.name):
         return annotation
     name = unquoted(named[2])
     if model.columns is not None:
         # One that the SELECT lacks is for the compiler to refuse.
         alike = [c for c in model.columns if c.lower() == name.lower()]
         name = name if name in alike else next(iter(alike), "")
-    rest = annotation.expression[named.end() :]
     expression = named[1] + ("" if rest.strip() == ")" else f"({rest}")
     if not name:
         return annotation

@@ -415,13 +415,11 @@ def _evaluate_clause(
             wider = limit_after_odd(clause, history, high)
             high, after_odd = wider, bool(wider[0] > high[0])
         judged = replace(clause, lower=float(low[0]), upper=float(high[0]))
-
-    def within(past: npt.ArrayLike) -> bool:
-        value = float(transform.apply(past, observed))
-        return judged.lower - slack <= value <= judged.upper + slack
-
     references = compared(clause, history, program.bounds, warned)
-    history = next(filter(within, references), references[0])
+    values = [float(transform.apply(past, observed)) for past in references]
+    within = [judged.lower - slack <= value <= judged.upper + slack for value in values]
+    place = within.index(True) if any(within) else 0
+    history = references[place]
     lower, upper = (float(transform.undo(history, bound)) for bound in (judged.lower, judged.upper))
     if transform.log and judged.lower == -np.inf:
         lower = -np.inf
@@ -430,8 +428,8 @@ def _evaluate_clause(
         status: Status = "pass" if clause.null_rate > program.fpr or empty else "null"
         score = float("nan")
     else:
-        score = _score(judged, float(transform.apply(history, observed)))
-        status = "pass" if within(history) else "fail"
+        score = _score(judged, values[place])
+        status = "pass" if within[place] else "fail"
     text = describe(clause, observed, lower, upper, status)
     if after_odd:
         text += " The range is wider than usual: the batch before was odd, and a distance is to it."

@@ -8,7 +8,7 @@ once, so that a column costs little more than its share of the arithmetic.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,8 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
     if not config.two_distribution:
         left_out |= distance
     elif not paper:
-        left_out |= _follow_digits(history) | _of_few_values(history) | _of_keys(history)
+        known = dict(zip(history.metrics, history.values[rows].T, strict=True))
+        left_out |= _follow_digits(known) | _of_few_values(known) | _of_keys(known)
     raw = np.ascontiguousarray(np.asarray(history.values, dtype=float).T)
     first = distance & np.isnan(raw[:, rows[0]])
     values = np.where(usable(raw), raw, np.nan)
@@ -100,52 +101,47 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
     return Usable(tuple(chosen.tolist()), chosen_values, rates, distance[chosen])
 
 
-def _follow_digits(history: ColumnHistory) -> BoolArray:
+def _follow_digits(known: Mapping[str, FloatArray]) -> BoolArray:
     """Return which metrics move by themselves once a running number gains a digit.
 
     Where patterns do not change from batch to batch, their distances see every change of a length
     but for these digits. Of upper and lower case one is left, unless both occur.
     """
-    known = dict(zip(history.metrics, history.values[history.rows].T, strict=True))
     patterns, digits = known.get("pat_l_1", np.zeros(0)), known.get("digit_len", np.zeros(0))
     patterns = patterns[np.isfinite(patterns)]
     steady = patterns.size and np.mean(patterns < fpr_bounds.EQUALITY_TOLERANCE) >= _MOSTLY
     if not steady or not np.nanmax(digits, initial=0.0) > 0:
-        return np.zeros(len(history.metrics), dtype=bool)
+        return np.zeros(len(known), dtype=bool)
     cases = [
         m for m in ("upper_ratio", "lower_ratio") if np.nanmax(known.get(m, 0.0), initial=0.0) > 0
     ]
     dropped = {"str_len", "digit_len", *(cases if len(cases) == 1 else [])}
-    return np.array([m in dropped for m in history.metrics], dtype=bool)
+    return np.array([m in dropped for m in known], dtype=bool)
 
 
-def _of_few_values(history: ColumnHistory) -> BoolArray:
+def _of_few_values(known: Mapping[str, FloatArray]) -> BoolArray:
     """Return which metrics go from one value of the column to the next by a single row.
 
     The median of 0, 4.9 and 7.9 is one of them, whichever has half of the rows: it has been the
     same in all batches, until it is not. The mean and distances see what moves.
     """
-    known = dict(zip(history.metrics, history.values[history.rows].T, strict=True))
     values = known.get("unique_ratio", np.nan) * known.get("count", np.asarray(np.nan))
     values = values[np.isfinite(values)]
     few = bool(values.size and np.median(values) <= _FEW_VALUES)
-    return np.array([few and m in QUARTILES for m in history.metrics], dtype=bool)
+    return np.array([few and m in QUARTILES for m in known], dtype=bool)
 
 
-def _of_keys(history: ColumnHistory) -> BoolArray:
+def _of_keys(known: Mapping[str, FloatArray]) -> BoolArray:
     """Return which metrics say no more than how many rows there are.
 
     Where each text has one row, the shares of all of them change with each row that is added. Codes
     that are mostly the same are compared all the same.
     """
-    known = dict(zip(history.metrics, history.values[history.rows].T, strict=True))
     ratios = known.get(_UNIQUE, np.zeros(0))
     ratios = ratios[np.isfinite(ratios)]
     is_key = bool(ratios.size and ratios.min() >= _OF_KEYS) and "mean" not in known
-    return np.array(
-        [is_key and m in CATEGORICAL_DISTANCES and _moves(known[m]) for m in history.metrics],
-        dtype=bool,
-    )
+    left_out = (is_key and m in CATEGORICAL_DISTANCES and _moves(v) for m, v in known.items())
+    return np.array(list(left_out), dtype=bool)
 
 
 def _moves(distances: FloatArray) -> bool:

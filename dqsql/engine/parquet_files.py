@@ -58,13 +58,13 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
         except (OSError, pa.ArrowException):
             # Reading it will say what is the matter.
             return None
-        for field in schema:
+        plain = schema.remove_metadata()
+        for field in schema if plain not in schemas else ():
             known = merged.setdefault(field.name.lower(), field)
             merged[field.name.lower()] = known.with_type(merging.both(known.type, field.type))
         if merging.unlike or (merging.widened and file_format == "orc"):
             return None
         names[file] = {f.name.lower() for f in schema}
-        plain = schema.remove_metadata()
         schemas.pop(plain, None)
         schemas[plain] = file
     if not (merging.widened or merging.lacking) and all(

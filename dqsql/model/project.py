@@ -225,6 +225,11 @@ class CheckModel:
         return f"model.{self.name}"
 
 
+def models_read_anew(models: Iterable[CheckModel]) -> frozenset[str]:
+    """The names of those of which each run reads all rows anew, as far as their texts say."""
+    return frozenset(model.name for model in models if model.reads_all_rows)
+
+
 def models_upstream(models: Iterable[CheckModel]) -> dict[str, frozenset[str]]:
     """The names of the models that each reads, itself or by others; `models` are upstream first."""
     upstream: dict[str, frozenset[str]] = {}

@@ -14,7 +14,7 @@ from dqsql.decisions.reviews import newest_rows, waiting_batches
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 from dqsql.model.batches import batch_order, wall_time_of
-from dqsql.model.project import Project
+from dqsql.model.project import Project, models_read_anew
 from dqsql.model.results import BatchStatus, Result, Status
 from dqsql.model.table import Table
 from dqsql.model.tables import (
@@ -162,7 +162,7 @@ def read_facts(
         for name, rows in reader.by_model(BATCHES).items()
         if (kept := [r for r in rows if r["status"] != BatchStatus.RETIRED.value])
     }
-    replaced = {m.name for m in project.models if m.reads_all_rows}
+    replaced = models_read_anew(project.models)
     tables = {t: reader.by_model(t) for t in (MODELS, CHECKS, COLUMNS, FINDINGS, MODEL_RUNS)}
     return [
         reader.model(

@@ -30,7 +30,7 @@ from dqsql.engine.ledger import batch_record, ledger_rows
 from dqsql.engine.verdicts import StoredVerdicts
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import as_known, batch_order
-from dqsql.model.project import Project
+from dqsql.model.project import Project, models_read_anew
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 from dqsql.model.tables import BATCHES, FINDINGS, RESULTS, REVIEWS
 from dqsql.model.wording import texts_of
@@ -136,7 +136,7 @@ def review(
     with locked(project.target, [model]), open_tables(project, spark, step, writes=True) as store:
         step("Writing the review")
         project = with_watched_tables(project, store)
-        replaced = model in _replaced(project)
+        replaced = model in models_read_anew(project.models)
         work = _Review(store, model, verdict, reason.strip(), author or user_of_process(), replaced)
         return work.write(texts_of(batches), [m.name for m in project.models], extent)
 
@@ -159,12 +159,7 @@ def waiting(
         step("Reading findings")
         project = with_watched_tables(project, store)
         names = chosen_names(project, select, exclude)
-        return tuple(_waiting(store, names, _replaced(project)))
-
-
-def _replaced(project: Project) -> frozenset[str]:
-    """The models of which each run reads all rows anew, as far as their texts say."""
-    return frozenset(m.name for m in project.models if m.reads_all_rows)
+        return tuple(_waiting(store, names, models_read_anew(project.models)))
 
 
 @dataclass(frozen=True)

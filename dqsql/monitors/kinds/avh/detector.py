@@ -218,7 +218,8 @@ class AvhDetector:
 
     def warned(self, unit: Unit, batch: str) -> BoolArray:
         """Which of the batches before, in step, the monitor warned of."""
-        return self.context.history.was_warned(unit.monitor.id, self._in_step(unit, batch)[0])
+        steps = self._steps(self.past(unit, batch), batch)
+        return self.context.history.was_warned(unit.monitor.id, steps)
 
     @staticmethod
     def anchor(unit: Unit) -> MetricKey:
@@ -412,8 +413,7 @@ class AvhDetector:
 
     def _verdict(self, unit: Unit, program: Program, verdict: ProgramVerdict, batch: str) -> Result:
         self.store(unit, program, batch)
-        history = self.context.history
-        past, steps = self.past(unit, batch), self._in_step(unit, batch)[0]
+        history, past = self.context.history, self.past(unit, batch)
         status = Status.PASS if verdict.status == "pass" else failed_status(unit.monitor.severity)
         if status is not Status.PASS and self.says_the_date(unit, verdict, batch):
             text = f"{unit.column} says the date of its batch, as before: it is not compared"
@@ -441,7 +441,7 @@ class AvhDetector:
             ranges=shown_key(unit.keys["range"]) if "range" in unit.keys else None,
             days=[shown_key(unit.keys[n]) for n in ENDS] if unit.keys.keys() >= set(ENDS) else None,
             rows=shown_key(unit.keys["row_count"]) if "row_count" in unit.keys else None,
-            warned=list(compress(steps, self.warned(unit, batch))),
+            warned=list(compress(self._steps(past, batch), self.warned(unit, batch))),
             sampled=unit.evidence.batch if unit.evidence else None,
             issues=program.issues,
             caught=program.caught,
