@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from itertools import pairwise, zip_longest
@@ -180,6 +180,22 @@ def with_missing_days(batches: tuple[str, ...], batch: str) -> tuple[str, ...]:
     for name, day, after in zip_longest(batches, days[: len(batches)], days[1:]):
         padded_batches += [name, *("" for d in range(day + 1, after or 0) if d % 7 in usual)]
     return tuple(padded_batches) if len(padded_batches) <= 1.5 * len(batches) else batches
+
+
+def same_weekday(batches: Sequence[str], batch: str) -> str | None:
+    """The last of some batches that is whole weeks before a batch, by their names; None for none.
+
+    >>> same_weekday(["2024-02-01", "2024-02-08", "2024-02-09"], "2024-02-15")
+    '2024-02-08'
+    """
+    day = _day_of(batch)
+    before = ((b, _day_of(b)) for b in reversed(batches) if day is not None)
+    return next((b for b, d in before if d is not None and ((day or 0) - d) % 7 == 0), None)
+
+
+def _day_of(batch: str) -> int | None:
+    time = wall_time_of(batch)
+    return None if time is None else time.toordinal()
 
 
 def read_number(text: str) -> Decimal | None:

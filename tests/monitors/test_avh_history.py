@@ -17,7 +17,8 @@ from dqsql.compiler.issues import ISSUES_VERSION
 from dqsql.compiler.monitors import for_types
 from dqsql.errors import EngineError
 from dqsql.model.metric_traits import NUMERIC_DISTANCES
-from dqsql.model.results import MetricValue, Result, Status
+from dqsql.model.plan import PROFILES
+from dqsql.model.results import MetricProfile, MetricValue, Result, Status
 from dqsql.monitors.context import MonitorContext
 from dqsql.monitors.history import History
 from dqsql.monitors.injection import Variant
@@ -455,3 +456,30 @@ def test_distances_to_the_batch_before_say_nothing_of_a_change_for_good(
     (unit,) = Days(make_project).detector.units
     assert "cohen_d" in unit.names
     assert {key.metric for key in unit.singles}.isdisjoint(NUMERIC_DISTANCES)
+
+
+def test_saturdays_are_like_saturdays(
+    make_project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "MODEL", MODEL.replace("false", "true"))
+    days = Days(make_project)
+    (unit,) = days.detector.units
+    (profile,) = (key for name, key in unit.keys.items() if name in PROFILES)
+
+    def judge(day: int, more: float = 0.0) -> Result:
+        draw = np.random.default_rng(day)
+        values = np.sort(draw.uniform(0, 9, 1000)) + (3 if day % 7 > 4 else 0) + more
+        moments = {"mean": values.mean(), "stddev": values.std(ddof=1), "median": values[500]}
+        ends = {"min": values[0], "max": values[-1], "range": values[-1] - values[0]}
+        quartiles = {"p25": values[250], "p75": values[750], "sum": values.sum()}
+        quantiles = tuple(np.quantile(values, np.linspace(0, 1, 257)).tolist())
+        days.history.add_profile(profile, name(day), MetricProfile(quantiles, (), (), 0.0))
+        fixed = {"row_count": 1000.0, "count": 1000.0, "unique_ratio": 0.5}
+        return days.judge(day, metrics_of(day) | moments | ends | quartiles | fixed)
+
+    for day in range(60):
+        judge(day)
+    assert days.alarms(range(60)) == []
+    # The distance of the first Saturdays and Mondays is to those of the week before.
+    assert days.history.value(unit.keys["cohen_d"], name(54)) == pytest.approx(0, abs=0.3)
+    assert judge(60, more=3).status is Status.FAIL

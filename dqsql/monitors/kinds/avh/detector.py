@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import chain, compress
 from typing import Any
 
@@ -23,10 +22,10 @@ from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.avh_series import ENDS
 from dqsql.decisions.distances import without_drift
 from dqsql.decisions.program import Program, ProgramVerdict
-from dqsql.model.batches import batch_order, with_missing_days
+from dqsql.model.batches import batch_order, same_weekday, with_missing_days
 from dqsql.model.metric_traits import COMPLETENESS_METRICS, NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
-from dqsql.model.results import MetricProfile, MetricValue, Result, Status
+from dqsql.model.results import MetricValue, Result, Status
 from dqsql.monitors.context import (
     Exclusions,
     Matching,
@@ -47,6 +46,7 @@ from dqsql.monitors.kinds.avh.evidence import (
     distances,
 )
 from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
+from dqsql.monitors.kinds.avh.unit import DISTANCES, Unit
 from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message, moved, shifted
 from dqsql.monitors.programs import StoredProgram
 from dqsql.monitors.recompute import rests_on, shown_key
@@ -55,29 +55,6 @@ from dqsql.monitors.recompute import rests_on, shown_key
 _NOT_OF_VALUES = frozenset({"row_count", "unique_ratio", *COMPLETENESS_METRICS})
 # What is measured for the distances only.
 _HELPERS = frozenset({"count", "stddev"})
-_DISTANCES = frozenset({*NUMERIC_DISTANCES, *TEXT_DISTANCES})
-
-
-@dataclass
-class Unit:
-    """One monitor: its column, its metrics, and what was learned."""
-
-    monitor: Monitor
-    settings: AvhSettings
-    numeric: bool
-    keys: Mapping[str, MetricKey]
-    names: tuple[str, ...]
-    evidence: IssueEvidence | None = None
-
-    @property
-    def column(self) -> str:
-        """Its column."""
-        return self.monitor.column or ""
-
-    @cached_property
-    def singles(self) -> list[MetricKey]:
-        """Its metrics of one batch: no distances to the batch before, which dates have none of."""
-        return [self.keys[n] for n in self.names if n not in _DISTANCES]
 
 
 @dataclass
@@ -274,39 +251,17 @@ class AvhDetector:
         if between:
             past = {name: self.context.history.series(unit.keys[name], before) for name in by_name}
             by_name = {n: without_drift(d, past[n], between) for n, d in by_name.items()}
-        values = [
-            MetricValue(
-                model=unit.monitor.model,
-                batch=batch,
-                segment=None,
-                column=unit.column,
-                metric=name,
-                parameters=unit.keys[name].parameters,
-                scope="delta",
-                value=number if math.isfinite(number) else None,
-                value_text=None,
-                sample_size=self.context.rows.get(batch),
-            )
-            for name, number in by_name.items()
-        ]
+        return self._keep(unit, batch, by_name)
+
+    def _keep(self, unit: Unit, batch: str, by_name: Mapping[str, float]) -> list[MetricValue]:
+        values = unit.metric_values(batch, by_name, self.context.rows.get(batch))
         self.context.history.add(values)
         return values
 
     def _distribution(
         self, unit: Unit, batch: str, variant: Variant | None = None
     ) -> ColumnDistribution:
-        def value(name: str) -> float:
-            if variant is not None:
-                return variant.values.get(name, math.nan)
-            return self.context.history.value(unit.keys[name], batch)
-
-        def profile(name: str) -> MetricProfile | None:
-            if variant is not None:
-                return variant.profiles.get(name)
-            key = unit.keys.get(name)
-            return None if key is None else self.context.history.profile(key, batch)
-
-        return ColumnDistribution(unit.numeric, value, profile)
+        return unit.distribution(self.context.history, batch, variant)
 
     # --- evidence ------------------------------------------------------------------------------
 
@@ -388,7 +343,8 @@ class AvhDetector:
         """A program on a batch, and its distances where the batch before is not what it is like.
 
         What is far from that one alone, and is as usual beside the one before it, is no news: the
-        odd one is the batch before, which was further from its own than any, within bounds.
+        odd one is the batch before, which was further from its own than any, within bounds. Nor is
+        what is as usual beside the batch of a week before: the first Saturday is unlike Friday.
         """
         history, series = self.context.history, self.series(unit, batch)
 
@@ -398,16 +354,22 @@ class AvhDetector:
 
         first_verdict = verdict()
         broken = [c.clause.metric for c in first_verdict.clauses if c.status != "pass"]
-        if not broken or not _DISTANCES.issuperset(broken):
+        if not broken or not DISTANCES.issuperset(broken):
             return first_verdict, []
-        before = self.before(unit, batch)
+        before = history.measured_of(self.anchor(unit), self.before(unit, batch))
         own = [history.series(unit.keys[name], before) for name in broken]
-        if len(before) < 2 or not any(s[-1] > np.nanmax(s[:-1], initial=0.0) for s in own):
-            return first_verdict, []
-        values = self._compare(unit, batch, before[:-1])
-        again = verdict()
-        if again.status == "pass":
-            return again, values
+        if len(before) > 1 and any(s[-1] > np.nanmax(s[:-1], initial=0.0) for s in own):
+            values = self._compare(unit, batch, before[:-1])
+            again = verdict()
+            if again.status == "pass":
+                return again, values
+        week_before = same_weekday(before[:-1], batch)
+        if week_before is not None:
+            pair = (self._distribution(unit, b) for b in (week_before, batch))
+            values = self._keep(unit, batch, distances(*pair))
+            again = verdict()
+            if again.status == "pass":
+                return again, values
         self._compare(unit, batch, before)
         return first_verdict, []
 

@@ -20,8 +20,9 @@ from dqsql.decisions.stationarity import Transform
 from dqsql.model.batches import with_missing_days
 from dqsql.model.metric_traits import DISTANCE_METRICS
 from dqsql.monitors.history import NEXT
-from dqsql.monitors.kinds.avh.detector import AvhDetector, Unit
+from dqsql.monitors.kinds.avh.detector import AvhDetector
 from dqsql.monitors.kinds.avh.evidence import IssueEvidence
+from dqsql.monitors.kinds.avh.unit import Unit
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, stored_key
 from dqsql.monitors.replay import Learned, Replayed, Tally
 

@@ -1,0 +1,78 @@
+"""A column that `@avh` watches: its metrics, and what they say of a batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from dqsql.model.metric_traits import NUMERIC_DISTANCES
+from dqsql.model.plan import Monitor
+from dqsql.model.results import MetricProfile, MetricValue
+from dqsql.monitors.history import History, MetricKey
+from dqsql.monitors.injection import Variant
+from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES, ColumnDistribution, IssueEvidence
+from dqsql.monitors.kinds.avh.settings import AvhSettings
+
+DISTANCES = frozenset({*NUMERIC_DISTANCES, *TEXT_DISTANCES})
+
+
+@dataclass
+class Unit:
+    """One monitor: its column, its metrics, and what was learned."""
+
+    monitor: Monitor
+    settings: AvhSettings
+    numeric: bool
+    keys: Mapping[str, MetricKey]
+    names: tuple[str, ...]
+    evidence: IssueEvidence | None = None
+
+    @property
+    def column(self) -> str:
+        """Its column."""
+        return self.monitor.column or ""
+
+    @cached_property
+    def singles(self) -> list[MetricKey]:
+        """Its metrics of one batch: no distances to the batch before, which dates have none of."""
+        return [self.keys[n] for n in self.names if n not in DISTANCES]
+
+    def distribution(
+        self, history: History, batch: str, variant: Variant | None = None
+    ) -> ColumnDistribution:
+        """Its distribution in a batch, or in a variant of one."""
+
+        def value(name: str) -> float:
+            if variant is not None:
+                return variant.values.get(name, math.nan)
+            return history.value(self.keys[name], batch)
+
+        def profile(name: str) -> MetricProfile | None:
+            if variant is not None:
+                return variant.profiles.get(name)
+            key = self.keys.get(name)
+            return None if key is None else history.profile(key, batch)
+
+        return ColumnDistribution(self.numeric, value, profile)
+
+    def metric_values(
+        self, batch: str, by_name: Mapping[str, float], rows: int | None
+    ) -> list[MetricValue]:
+        """Values of a batch of so many rows by metric, as they are stored."""
+        return [
+            MetricValue(
+                model=self.monitor.model,
+                batch=batch,
+                segment=None,
+                column=self.column,
+                metric=name,
+                parameters=self.keys[name].parameters,
+                scope="delta",
+                value=number if math.isfinite(number) else None,
+                value_text=None,
+                sample_size=rows,
+            )
+            for name, number in by_name.items()
+        ]
