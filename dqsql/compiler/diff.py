@@ -5,15 +5,16 @@ over each relation, whatever they hold. Only rows of buckets whose checksums dif
 compared, by a full join of their keys. So equal relations cost two scans, and a few differences
 little more.
 
-Numbers that may differ by a tolerance enter checksums as the whole number of tolerances that they
+Floats that may differ by a tolerance enter checksums as the whole number of tolerances that they
 hold. Two that differ by more always differ in it; two that do not may, and their bucket is looked
-at.
+at. Whole numbers and decimals enter as they are, and their rows are compared without a rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from sqlglot import exp
 
@@ -37,6 +38,14 @@ _MOST = 1e15
 _OURS, _THEIRS = "o", "t"
 # The most that a decimal has.
 _DIGITS = 38
+_NEAR = "coalesce(abs(try_subtract({0}, {1})) <= {2}, false)"
+# 3.02 is no further from 3.01 than 0.01, though the nearest doubles are: they are rounded by half
+# of such a share.
+_NEAR_FLOATS = (
+    "coalesce(abs(cast({0} as double) - cast({1} as double))"
+    " <= {2} + least({2}, {3} * (abs({0}) + abs({1}))), false)"
+)
+_PRECISIONS = {"float": 2.0**-23, "double": 2.0**-52}
 
 
 @dataclass(frozen=True)
@@ -51,9 +60,14 @@ class ComparedColumn:
     shown: bool = True
 
     @property
-    def inexact(self) -> bool:
+    def is_number(self) -> bool:
         """Whether values may differ by a tolerance."""
         return is_number(self.spark_type)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values are rounded to the nearest number that there is."""
+        return self.spark_type in FLOATS
 
 
 @dataclass(frozen=True)
@@ -78,6 +92,11 @@ class RelationDiff:
     keys: tuple[ComparedColumn, ...]
     values: tuple[ComparedColumn, ...]
     tolerance: float = 0.0
+
+    @property
+    def _tolerance(self) -> exp.Expr:
+        """The tolerance as a decimal, as it was written: 0.01 is exact."""
+        return exp.Literal.number(f"{Decimal(repr(self.tolerance)):f}")
 
     # --- buckets -------------------------------------------------------------------------------
 
@@ -133,7 +152,7 @@ class RelationDiff:
         return call("pmod", call("xxhash64", *(k.copy() for k in keys)), literal(BUCKETS))
 
     def _rounded(self, value: ComparedColumn, node: exp.Expr) -> exp.Expr:
-        if not (self.tolerance and value.inexact):
+        if not (self.tolerance and value.is_float):
             return node
         # What is no number, or too large to be counted in tolerances, must be the same.
         return formula(
@@ -225,12 +244,11 @@ class RelationDiff:
     def _differs(self, place: int, value: ComparedColumn) -> exp.Expr:
         here, there = (column(_name(_VALUE, place), side) for side in (_OURS, _THEIRS))
         same = _same(here, there)
-        if self.tolerance and value.inexact:
-            near = formula(
-                "coalesce(abs(cast({0} as double) - cast({1} as double)) <= {2}, false)",
-                *(here.copy(), there.copy(), literal(self.tolerance)),
-            )
-            same = exp.or_(same, near)
+        if self.tolerance and value.is_number:
+            near = _NEAR_FLOATS if value.is_float else _NEAR
+            precision = literal(_PRECISIONS.get(value.spark_type, 0.0))
+            operands = (here.copy(), there.copy(), self._tolerance, precision)
+            same = exp.or_(same, formula(near, *operands))
         sums = (column(_name(_SUM, place), side) for side in (_OURS, _THEIRS))
         # Rows that share a key are not told apart: what they hold together is compared.
         return formula(

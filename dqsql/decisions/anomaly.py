@@ -75,6 +75,7 @@ class AnomalyInput:
         times: their times (datetime, date, datetime64 or ISO text); None if batches have none.
         value: the metric of the batch under test.
         time: its time.
+        is_nan: whether NaN was measured on the batch under test, which good batches do not have.
         exclude: per past batch, whether `exclude_where` holds for it; None for nowhere.
         excluded: whether it holds for the batch under test.
         absent: per past batch, whether it is no accepted one, so that its value is left out and it
@@ -86,6 +87,7 @@ class AnomalyInput:
     times: npt.ArrayLike | Sequence[datetime] | None
     value: float | None
     time: Any = None
+    is_nan: bool = False
     exclude: npt.ArrayLike | None = None
     excluded: bool = False
     absent: npt.ArrayLike | None = None
@@ -287,16 +289,21 @@ def _before_predicting(
     chosen: Strategy, given: AnomalyInput, series: Series, settings: AnomalySettings
 ) -> AnomalyDecision | None:
     """The decision where none has to be predicted."""
+    least = chosen.min_history if settings.min_history is None else settings.min_history
+    known = int(np.count_nonzero(~np.isnan(series.values)))
+    if given.is_nan and not given.excluded and known >= least:
+        return _undecided("anomalous", _NAN, series)
     if math.isnan(series.new):
         return _undecided("no_value", "nothing was measured", series)
     if given.excluded:
         return _undecided("excluded", "left out by exclude_where", series)
-    least = chosen.min_history if settings.min_history is None else settings.min_history
-    known = int(np.count_nonzero(~np.isnan(series.values)))
     if known < least:
         why = f"{known} earlier values, {least} are needed"
         return _undecided("too_little_history", why, series)
     return None
+
+
+_NAN = "NaN, no number: some values are NaN or infinite, or there is nothing to divide by"
 
 
 def _undecided(status: Status, why: str, series: Series) -> AnomalyDecision:

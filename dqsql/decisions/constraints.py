@@ -19,7 +19,7 @@ from dqsql.model.plan import Bounds, Check, Metric, Plan
 from dqsql.model.project import CONTRACT_TAG, DBT_TEST, DBT_TEST_NAME, NoData, Scope, Severity
 from dqsql.model.results import CONSTRAINT, CheckOutcome, MetricValue, Result, Status
 from dqsql.model.types import is_text, type_of
-from dqsql.model.wording import number_text
+from dqsql.model.wording import all_digits, number_text
 
 _MAX_SHOWN = 200  # characters
 _UNITS = {"freshness": " hours"}
@@ -67,6 +67,13 @@ class Observation:
         text = "null" if self.value_text is None else self.value_text
         rest = len(text) - _MAX_SHOWN
         return text if rest <= 0 else f"{text[:_MAX_SHOWN]}... ({rest:,} more characters)"
+
+    @property
+    def digits(self) -> str:
+        """A number with all of its digits."""
+        if self.value is None or self.value_text is not None:
+            return self.value_text or "null"
+        return all_digits(self.value)
 
 
 def constraint_results(
@@ -272,7 +279,12 @@ def decide(
     values = [o.value for o in shown_observations if o.value is not None]
     # Two numbers that must be equal are told by digits in which they differ.
     apart = abs(values[0] - values[1]) if len(values) == 2 and bounds is None else None
-    seen = "; ".join(_seen(o, expression, bounds, apart) for o in shown_observations)
+    numbers = [_rounded_text(o, bounds, apart) for o in shown_observations]
+    if apart is not None and len(set(numbers)) < len({o.digits for o in shown_observations}):
+        numbers = [o.digits for o in shown_observations]
+    seen = "; ".join(
+        _seen(o, expression, text) for o, text in zip(shown_observations, numbers, strict=True)
+    )
     if holds is None or (holds and spotless is None):
         return _no_data(shown_observations, seen, expression, no_data, bounds)
     whole = len(observations) == 1 and _is_whole_compliance(observations[0], bounds)
@@ -373,12 +385,10 @@ def _as_numbers(column: str) -> str:
     return f"make numbers of {column} in the SELECT, or check its texts (@min_length, @matches)"
 
 
-def _seen(
-    observation: Observation, expression: str, bounds: Bounds | None, apart: float | None
-) -> str:
+def _seen(observation: Observation, expression: str, number: str) -> str:
     if (about := _rows_seen(observation, expression)) is not None:
         return about
-    text = f"{observation.text} is {_rounded_text(observation, bounds, apart)}"
+    text = f"{observation.text} is {number}"
     if observation.value is not None:
         text += _UNITS.get(observation.name, "")
     failing = _failing_rows(observation)
@@ -395,7 +405,7 @@ def _rounded_text(observation: Observation, bounds: Bounds | None, apart: float 
         text = number_text(value, apart)
     limits = () if bounds is None or value is None else (bounds.lower, bounds.upper)
     alike = any(x is not None and x != value and number_text(x) == text for x in limits)
-    return repr(value) if alike else text
+    return observation.digits if alike else text
 
 
 def _rows_seen(observation: Observation, expression: str) -> str | None:
@@ -430,9 +440,9 @@ def _expected(expression: str, bounds: Bounds | None, observations: Sequence[Obs
     low, high = bounds.lower, bounds.upper
     if low is not None and low == high:
         # Whole numbers of 19 digits differ where their nearest floats do not.
-        return expression if observations[0].value == low else number_text(low)
+        return expression if observations[0].value == low else _limit_text(low, observations)
     if low is not None and high is not None:
-        return f"between {number_text(low)} and {number_text(high)}"
+        return f"between {_limit_text(low, observations)} and {_limit_text(high, observations)}"
     limit = high if low is None else low
     if limit is None or _COMPARES.search(expression):
         return expression
@@ -442,4 +452,11 @@ def _expected(expression: str, bounds: Bounds | None, observations: Sequence[Obs
         ("at most" if met else "less than") if low is None else "at least" if met else "more than"
     )
     unit = _UNITS.get(observations[0].name, "") if len(observations) == 1 else ""
-    return f"{words} {number_text(limit)}{unit}"
+    return f"{words} {_limit_text(limit, observations)}{unit}"
+
+
+def _limit_text(limit: float, observations: Iterable[Observation]) -> str:
+    """A limit, with all of its digits where fewer look like a value that it is not."""
+    values = (o.value for o in observations if o.value is not None and o.value != limit)
+    alike = any(number_text(limit) == number_text(value) for value in values)
+    return all_digits(limit) if alike else number_text(limit)

@@ -164,11 +164,14 @@ def stable(value: float) -> float:
 def as_number_or_text(value: Any) -> tuple[float | None, str | None]:
     """A Spark value as a number where it is one (booleans as 0 and 1), else as text.
 
-    A struct of `value` and `text` is both.
+    A struct of `value` and `text` is both, and so is a decimal with more digits than a double has.
     """
     if value is None:
         return None, None
-    if isinstance(value, bool | int | float | Decimal):
+    if isinstance(value, Decimal):
+        number = float(value)
+        return number, None if Decimal(repr(number)) == value else f"{value.normalize():f}"
+    if isinstance(value, bool | int | float):
         return stable(float(value)), None
     if isinstance(value, dt.datetime | dt.date):
         return None, value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)

@@ -149,7 +149,9 @@ METRICS = Table(
         _PARAMETERS,
         text("scope", "`delta`: of this batch; `cumulative`: of all batches up to it."),
         real("value", "The number (truth values as 0 and 1); null: nothing to measure, or a text."),
-        text("value_text", "The value of dates, texts and the like; null for numbers."),
+        text(
+            "value_text", "The value of dates, texts, and decimals that no double holds; else null."
+        ),
         whole("sample_size", "Rows of the batch and segment, with those that `where` leaves out."),
         _RUN_ID,
         time("computed_at", "Start of the run that computed it."),

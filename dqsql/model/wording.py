@@ -101,6 +101,15 @@ def number_text(value: float, apart: float | None = None) -> str:
     return f"{value:,.0f}" if "e+" in text else text
 
 
+def all_digits(value: float) -> str:
+    """A number with all of its digits.
+
+    >>> all_digits(4812345678901.24), all_digits(1e17), all_digits(0.25)
+    ('4,812,345,678,901.24', '100,000,000,000,000,000', '0.25')
+    """
+    return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e22 else f"{value:,}"
+
+
 def gone_rows(batches: int) -> str:
     """What is told of a model without rows, of which so many batches were checked before."""
     if not batches:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.stationarity import like_the_moved
@@ -86,6 +87,7 @@ class History:
         self._series: dict[MetricKey, _Series] = {}
         self._profiles: dict[MetricKey, dict[str, MetricProfile]] = {}
         self._texts: dict[MetricKey, dict[str, str]] = {}
+        self._not_numbers: set[tuple[MetricKey, str]] = set()
         self._warned: dict[str, set[str]] = {}
         self._all_warned: dict[str, set[str]] = {}
         self._alike: dict[tuple[str, int], History] = {}
@@ -112,6 +114,8 @@ class History:
             series, place = self._of(key), self._place(value.batch)
             series.values[place] = np.nan if value.value is None else value.value
             series.measured[place] = True
+            if value.value is not None and math.isnan(value.value):
+                self._not_numbers.add((key, value.batch))
 
     def add_metrics(self, rows: pa.Table) -> None:
         """Take in rows of dq_metrics; a null is NaN."""
@@ -129,18 +133,23 @@ class History:
         values = np.full((len(first), len(self._places) + 1), np.nan)
         measured = np.zeros(values.shape, dtype=np.bool_)
         values[which, places] = rows["value"].to_numpy()
+        not_numbers = pc.fill_null(pc.is_nan(rows["value"]), False).to_numpy()
         measured[which, places] = True
-        keys = zip(*(rows[name].take(first).to_pylist() for name in _SERIES), strict=True)
+        names = zip(*(rows[name].take(first).to_pylist() for name in _SERIES), strict=True)
+        keys: list[MetricKey] = []
         for (column, metric, parameters, scope, segment), new in zip(
-            keys, map(_Series, values, measured), strict=True
+            names, map(_Series, values, measured), strict=True
         ):
             key = MetricKey(column or "", metric, parameters or "", scope, segment)
+            keys.append(key)
             if key not in self._series:
                 self._series[key] = new
                 continue
             old = self._of(key)
             np.copyto(old.values, new.values, where=new.measured)
             np.copyto(old.measured, True, where=new.measured)
+        for row in np.flatnonzero(not_numbers).tolist():
+            self._not_numbers.add((keys[which[row]], batches[batch_codes[row]]))
 
     def add_profile_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take in rows of dq_distributions."""
@@ -310,6 +319,10 @@ class History:
         """The value of a batch; NaN for null and where it was not measured."""
         known = key in self._series
         return float(self._of(key).values[self._places.get(batch, 0)]) if known else math.nan
+
+    def is_nan(self, key: MetricKey, batch: str) -> bool:
+        """Whether a run measured NaN, which is no number, and not nothing."""
+        return (key, batch) in self._not_numbers
 
     def text(self, key: MetricKey, batch: str) -> str | None:
         """What a run measured of a batch besides the number, in words; None for nothing."""

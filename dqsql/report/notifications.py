@@ -11,7 +11,6 @@ import socket
 import ssl
 import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
@@ -22,6 +21,7 @@ from dqsql.errors import ConfigError, NotificationError
 from dqsql.model.routes import Route
 from dqsql.model.wording import plural
 from dqsql.report.findings import check_label
+from dqsql.report.posting import post
 from dqsql.report.text import printable, shorten
 
 REPORT_URL = "report_url"
@@ -268,16 +268,7 @@ def _post(route: Route, content: Mapping[str, Any], environment: Mapping[str, st
     url = _from_environment(route.address[0], environment)
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
         raise ConfigError(f"{route.address[0]} does not hold an http address")
-    request = urllib.request.Request(
-        url, _encoded(content), {"Content-Type": "application/json"}, method="POST"
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT):
-            pass
-    except urllib.error.HTTPError as error:
-        # It is an open answer, too.
-        error.close()
-        raise
+    post(url, _encoded(content), {}, _TIMEOUT)
 
 
 def _mail(

@@ -56,20 +56,16 @@ class Receiver:
         """Send the events one by one. Raises OSError where the server does not take one."""
         # Imported here: most runs send nothing.
         from http.client import HTTPException
-        from urllib.request import Request, urlopen
+
+        from dqsql.report.posting import post
 
         target = urljoin(self.url.rstrip("/") + "/", self.endpoint)
         if urlsplit(target).scheme not in ("http", "https"):
             raise OSError(f"{self.url!r} is not an http address")
-        headers = {"Content-Type": "application/json"}
-        if self.api_key:
-            headers["Authorization"] = f"Bearer {self.api_key}"
+        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         for event in events:
-            body = json.dumps(jsonable(event)).encode()
-            request = Request(target, body, headers, method="POST")
             try:
-                with urlopen(request, timeout=_TIMEOUT):
-                    pass
+                post(target, json.dumps(jsonable(event)).encode(), headers, _TIMEOUT)
             except (HTTPException, ValueError) as error:
                 # What answers is no HTTP server, or the address is none.
                 raise OSError(f"{type(error).__name__}: {error}") from error

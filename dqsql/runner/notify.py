@@ -71,6 +71,11 @@ def notify(
         return notify_due(store, project, names, dry_run=dry_run)
 
 
+def _version(row: Mapping[str, Any]) -> tuple[bool, dt.datetime]:
+    """Orders the versions of a model or check: the one in force is last."""
+    return row["valid_to"] is None, row["valid_from"]
+
+
 @dataclass(frozen=True)
 class AfterRun:
     """A run that has just ended: when it started, and the models that were checked before it."""
@@ -102,8 +107,9 @@ def notify_due(
     now = dt.datetime.now(dt.UTC)
     completed = CompletedRuns(store, None if after is None else after.started)
     rows = [heeded(r, now) for r in store.rows(FINDINGS) if r["model"] in set(models)]
-    owners = {r["model"]: r for r in store.rows(MODELS) if r["valid_to"] is None}
-    checks = {r["check_id"]: r for r in store.rows(CHECKS) if r["valid_to"] is None}
+    # Who was told of a finding is told what became of it, though the check or model is gone.
+    owners = {r["model"]: r for r in sorted(store.rows(MODELS), key=_version)}
+    checks = {r["check_id"]: r for r in sorted(store.rows(CHECKS), key=_version)}
     fresh = {
         r["finding_id"]: messages.due(
             r,

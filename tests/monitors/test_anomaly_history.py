@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -338,3 +339,25 @@ def test_what_is_not_computed_again_is_told() -> None:
             f"@{kind} is not computed again: its message and details say what it compared"
         )
     assert note("constraint") == ("nothing to compute again: its bounds are written in the check")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "new", "status"),
+    [
+        ([], math.nan, Status.FAIL),
+        ([], None, Status.NO_DATA),
+        ([math.nan, math.nan], math.nan, Status.FAIL),
+        # Three times are as usual, as with other findings.
+        ([math.nan, None, math.nan], math.nan, Status.NO_DATA),
+    ],
+)
+def test_nan_is_news_unless_it_is_usual(
+    plan: MakePlan, earlier: list[float | None], new: float | None, status: Status
+) -> None:
+    values = [*weekly(30), *earlier, new]
+    batches = days(len(values))
+    judge = Judge(plan("@anomaly(row_count)"), batches, values, accepted=batches[:-1])
+    found = judge.one(batches[-1])
+    assert found.status is status, found.message
+    assert found.observed is None
+    assert ("NaN, no number" in found.message) == (status is Status.FAIL)

@@ -62,6 +62,12 @@ class _Keeper(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.taken.append(json.loads(body))
         self.send_response(self.server.status)
+        self.send_header("Location", f"{self.server.url}/login")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        """A page for people, as where a proxy asks for a password."""
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -218,9 +224,10 @@ def test_mail() -> None:
             send(routes(email="ann@example.com"), "shop", [notice()], environment)
 
 
-def test_a_server_that_refuses_keeps_the_address_secret(webhook: Webhook) -> None:
-    webhook.status = 500
-    with pytest.raises(NotificationError, match=r"slack HOOK .*500") as raised:
+@pytest.mark.parametrize("status", [302, 307, 500])
+def test_a_server_that_refuses_keeps_the_address_secret(webhook: Webhook, status: int) -> None:
+    webhook.status = status
+    with pytest.raises(NotificationError, match=rf"slack HOOK .*{status}") as raised:
         send(routes(slack="HOOK"), "shop", [notice()], {"HOOK": webhook.url})
     assert "secret-path" not in str(raised.value)
     with pytest.raises(ConfigError, match="HOOK is not set"):

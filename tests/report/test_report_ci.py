@@ -164,7 +164,13 @@ def server() -> Iterator[tuple[str, list[tuple[str, dict[str, str], Any]]]]:
                 self.wfile.write(b"no HTTP\n")
                 return
             seen.append((self.path, dict(self.headers), json.loads(body)))
-            self.send_response(500 if "broken" in self.path else 201)
+            moved = "moved" in self.path
+            self.send_response(302 if moved else 500 if "broken" in self.path else 201)
+            self.send_header("Location", "/page")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:
@@ -189,6 +195,8 @@ def test_events_are_sent(
     assert seen[0][2]["job"]["name"] == "dqsql.nyc.flights"
     with pytest.raises(OSError, match="500"):
         Receiver(url, "broken").send(events(run, (), "lake"))
+    with pytest.raises(OSError, match="302"):
+        Receiver(url, "moved").send(events(run, (), "lake"))
     with pytest.raises(OSError, match="BadStatusLine"):
         Receiver(url, "garbage").send(events(run, (), "lake"))
     with pytest.raises(OSError, match="InvalidURL"):

@@ -55,6 +55,20 @@ def test_a_dry_run_says_what_is_missing(
     )
 
 
+def test_who_was_told_of_a_check_is_told_that_it_is_gone(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tagged = MODEL.replace("@not_null", "@not_null {tags: [late]}")
+    setting = "on_finding: [{webhook: HOOK, tags: [late]}]"
+    project = routed(new_project(tagged, data("1", "null")), setting)
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        project.run()
+        project.write({"checks/m.sql": MODEL.replace("-- @not_null", "")})
+        project.run()
+        assert events(server) == [("opened", 1), ("resolved", 1)]
+
+
 def test_each_finding_is_told_once(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

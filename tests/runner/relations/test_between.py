@@ -136,6 +136,36 @@ def test_odd_values(project: Project, table: Table) -> None:
             assert set(found.details["changed"]) == columns, change
 
 
+AMOUNTS = (
+    # Type, ours, theirs, whether they are a cent apart at most.
+    ("decimal(18,2)", "3.01", "3.02", True),
+    ("decimal(18,2)", "1.10", "1.12", False),
+    ("decimal(38,10)", "100000000000000000.25", "100000000000000003.25", False),
+    ("decimal(38,10)", "99999999999999999999.99", "100000000000000000000", True),
+    ("bigint", "9007199254740993", "9007199254740992", False),
+    ("double", "3.01", "3.02", True),
+    ("double", "3.01", "3.0201", False),
+    ("double", "1e300", "2e300", False),
+    ("double", "'nan'", "5", False),
+    ("double", "'inf'", "5", False),
+    ("float", "3.01", "3.02", True),
+    ("float", "3.01", "3.03", False),
+)
+
+
+def test_a_tolerance_of_a_cent(project: Project, table: Table) -> None:
+    wanted = {}
+    for i, (spark_type, ours, theirs, is_near) in enumerate(AMOUNTS):
+        for name, text in (("ours", ours), ("theirs", theirs)):
+            values = f"select id as k, cast({text} as {spark_type}) as a from range(50)"
+            table(f"{name}_{i}", values)
+        call = f"@matches_relation(theirs_{i}, keys => k, tolerance => 0.01)"
+        project.write(f"m_{i}", f"-- {call} {{name: c}}\nselect * from ours_{i}")
+        wanted[f"m_{i}"] = 0 if is_near else 50
+    found = {r.model: r.details.get("changed", {}).get("a", 0) for r in project.run().results}
+    assert found == wanted
+
+
 def test_as_pandas_finds_it(project: Project, table: Table) -> None:
     """Many rows with random differences: the counts are those of an outer join by pandas."""
     text = (

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from sqlglot import exp
 
 from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
@@ -29,7 +30,7 @@ from dqsql.monitors.context import (
     result_of,
     with_details,
 )
-from dqsql.monitors.history import History, MetricKey, key_of
+from dqsql.monitors.history import RECURS, History, MetricKey, key_of
 from dqsql.monitors.recompute import shown_key
 from dqsql.monitors.settings import literal_value, read_settings
 
@@ -301,12 +302,14 @@ def input_of(
     seen, gaps = places(chosen, past, left_out), set(left_out)
     times = [wall_time_of(b) for b in (*seen, batch)]
     timed = all(t is not None for t in times)
-    value = history.value(key, batch)
+    value, values = history.value(key, batch), history.series(key, seen)
+    usual = np.isnan(history.series(key, past)).sum() >= RECURS
     return AnomalyInput(
-        values=history.series(key, seen),
+        values=values,
         times=[t for t in times[:-1] if t is not None] if timed else None,
         value=None if math.isnan(value) else value,
         time=times[-1] if timed else None,
+        is_nan=history.is_nan(key, batch) and not usual,
         absent=[b in gaps for b in seen],
     )
 
