@@ -75,22 +75,22 @@ class AnomalyInput:
         times: their times (datetime, date, datetime64 or ISO text); None if batches have none.
         value: the metric of the batch under test.
         time: its time.
-        is_nan: whether NaN was measured on the batch under test, which good batches do not have.
         exclude: per past batch, whether `exclude_where` holds for it; None for nowhere.
         excluded: whether it holds for the batch under test.
         absent: per past batch, whether it is no accepted one, so that its value is left out and it
             does not count in a window, but keeps its place for a strategy that counts batches;
             None for nowhere.
+        is_nan: whether NaN was measured on the batch under test, which good batches do not have.
     """
 
     values: npt.ArrayLike | Sequence[float | None]
     times: npt.ArrayLike | Sequence[datetime] | None
     value: float | None
     time: Any = None
-    is_nan: bool = False
     exclude: npt.ArrayLike | None = None
     excluded: bool = False
     absent: npt.ArrayLike | None = None
+    is_nan: bool = False
 
 
 @dataclass(frozen=True, slots=True)

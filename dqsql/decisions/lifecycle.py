@@ -126,7 +126,7 @@ def updated_findings(
         elif key in before and _fails_elsewhere(before[key], row):
             _notify_again(row, now)
             if row["state"] == ACKNOWLEDGED:
-                row.update(state=OPEN, **dict.fromkeys(("acknowledged_at", "author", "reason")))
+                row.update(state=OPEN, **dict.fromkeys((*_NOTICED, "author", "reason")))
     return list(rows.values()) if rows != before else None
 
 
@@ -230,8 +230,11 @@ _UNRESOLVED: Mapping[str, Any] = {
 }
 
 
+_NOTICED = ("acknowledged_at", "acknowledged_by")
+# Columns that were added later.
+_LATER = ("acknowledged_by", "assigned_to", "impact", "readers", "undelivered_at", "undelivered_to")
 # What is opened again is as it was opened.
-REOPENED: Mapping[str, Any] = {**_UNRESOLVED, "acknowledged_at": None, "muted_until": None}
+REOPENED: Mapping[str, Any] = {**_UNRESOLVED, **dict.fromkeys((*_NOTICED, "muted_until"))}
 
 
 def _place(row: Row) -> Any:
@@ -253,7 +256,7 @@ def _open_again(row: Row, now: dt.datetime) -> None:
     kept = {}
     if is_muted(row, now):
         reason = None if row["reason"] in (_GONE, _RETIRED, _DROPPED) else row["reason"]
-        kept = {name: row[name] for name in ("acknowledged_at", "muted_until")}
+        kept = {name: row[name] for name in (*_NOTICED, "muted_until")}
         kept |= {"state": MUTED, "author": DQSQL, "reason": reason}
     row.update({**REOPENED, **kept}, opened_at=now)
 
@@ -276,7 +279,7 @@ def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]
         "opened_at": now,
         "last_seen_at": now,
         "segments": None,
-        **dict.fromkeys(("acknowledged_at", "muted_until", "assigned_to", "impact", "readers")),
+        **dict.fromkeys((*_NOTICED, "muted_until", "assigned_to", "impact", "readers")),
     }
 
 
@@ -397,8 +400,7 @@ def heeded(row: Mapping[str, Any], now: dt.datetime) -> Row:
     that the row was more than open before: `open` then opens it again, as no day does that was
     taken out of a muted one.
     """
-    later = ("assigned_to", "impact", "readers", "undelivered_at", "undelivered_to")
-    finding: Row = {**dict.fromkeys(later), **row}
+    finding: Row = {**dict.fromkeys(_LATER), **row}
     state, until = finding["state"], finding["muted_until"]
     resolved, noted = finding["resolved_at"] is not None, finding["acknowledged_at"] is not None
     by = {"author": finding["author"] or _BY_SQL}
@@ -409,14 +411,14 @@ def heeded(row: Mapping[str, Any], now: dt.datetime) -> Row:
     if state == RESOLVED or (state == OPEN and resolved):
         return {**finding, **by, "state": RESOLVED, "resolved_at": finding["resolved_at"] or now}
     finding |= {"resolved_at": None, "resolved_batch": None}
-    seen = finding["acknowledged_at"] or now
+    seen = finding["acknowledged_at"] or now, finding["acknowledged_by"] or by["author"]
+    noticed = dict(zip(_NOTICED, seen, strict=True))
     if is_muted(finding, now):
-        return {**finding, **by, "state": MUTED, "acknowledged_at": seen}
+        return {**finding, **by, **noticed, "state": MUTED}
     if until is not None and state != ACKNOWLEDGED:
-        return {**finding, "state": OPEN, "acknowledged_at": None}
+        return {**finding, **dict.fromkeys(_NOTICED), "state": OPEN}
     if noted or state in (ACKNOWLEDGED, MUTED):
-        noticed = {"state": ACKNOWLEDGED, "acknowledged_at": seen, "muted_until": None}
-        return {**finding, **by, **noticed}
+        return {**finding, **by, **noticed, "state": ACKNOWLEDGED, "muted_until": None}
     return finding
 
 

@@ -142,6 +142,7 @@ def decide_novelty(
     config: NoveltyConfig | None = None,
     times: npt.ArrayLike | None = None,
     rows: float | None = None,
+    warned: npt.NDArray[np.bool_] | None = None,
 ) -> NoveltyDecision:
     """Decide whether a batch is unlike the accepted batches before it.
 
@@ -156,6 +157,8 @@ def decide_novelty(
             have none. Mode `paper` and other detectors do not look at them.
         rows: number of rows of the batch under test, by which mode `subspace` knows how exact a
             share is; None if unknown.
+        warned: K, which batches were warned of, and learned from all the same; None for none. Mode
+            `subspace` does not take what made them so for a usual size of misses.
 
     Raises:
         DecisionError: shapes that do not fit, or a detector whose library is not installed.
@@ -172,6 +175,7 @@ def decide_novelty(
     if config.window and counted.sum() > config.window:
         start = int(np.flatnonzero(counted)[-config.window])
         past, counted = past[start:], counted[start:]
+        warned = None if warned is None else warned[start:]
         clock = None if clock is None else clock[start:]
     size = int(counted.sum())
     if not np.isfinite(values).any() and not np.isinf(values).any():
@@ -198,7 +202,7 @@ def decide_novelty(
             able = [feature for feature, use in zip(chosen, there, strict=True) if use]
             floor = resolution(able, training[counted][:, there], rows)
             scored = _at_rate(
-                able, training[:, there], tested[there], floor, counted, clock, config
+                able, training[:, there], tested[there], floor, counted, clock, config, warned
             ).among(there, center)
         else:
             scored = _score(training[counted], tested, config)
@@ -224,6 +228,7 @@ def _at_rate(
     counted: npt.NDArray[np.bool_],
     times: npt.NDArray[np.datetime64] | None,
     config: NoveltyConfig,
+    warned: npt.NDArray[np.bool_] | None,
 ) -> _Scored:
     """Distances are decimal logarithms of p-values. Batches that are not `counted` are gaps."""
     slots = {} if times is None else seasons_at(times, len(features))
@@ -233,7 +238,7 @@ def _at_rate(
     inward = np.array([_INWARD.get(f.metric, 0.0) for f in features])
     shift = evenly_spaced(features, training[counted], counted, times)
     batch_surprise = surprise(
-        gapped + shift[:-1], tested + shift[-1], floor, slots, columns, inward
+        gapped + shift[:-1], tested + shift[-1], floor, slots, columns, inward, warned
     )
     parts = -np.log10(batch_surprise.alone)
     whole = -np.log10(batch_surprise.p_value)

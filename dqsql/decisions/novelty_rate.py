@@ -24,10 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dqsql.decisions.arrays import FloatArray, IntArray
-from dqsql.decisions.forecasts import forecast
+from dqsql.decisions.arrays import BoolArray, FloatArray, IntArray
+from dqsql.decisions.forecasts import forecast, median_of
 from dqsql.decisions.magnitudes import LARGEST, for_zero
 from dqsql.decisions.novelty_config import Feature
+from dqsql.decisions.stationarity import RECURS
 from dqsql.decisions.tails import fit_tails
 from dqsql.model.metric_traits import DAY_METRICS
 
@@ -69,6 +70,7 @@ def surprise(
     slots: dict[str, IntArray],
     columns: IntArray,
     inward: FloatArray,
+    warned: BoolArray | None = None,
 ) -> Surprise:
     """How surprising a batch is after others.
 
@@ -80,6 +82,7 @@ def surprise(
         columns: F, the number of each metric's column.
         inward: F, which way metrics move where a value is absent that was always there: -1 for
             numbers of distinct values and maxima, 1 for minima, 0 for others.
+        warned: K, which batches were warned of; None for none.
     """
     values = training.T
     forecasts = forecast(values, slots, _RELEARN_AFTER, ~(tested < 0))
@@ -90,9 +93,12 @@ def surprise(
         positive = np.where(tested == 0, for_zero(values), tested)
         logs = np.where(positive > 0, np.log(np.maximum(positive, _LEAST)), -np.inf)
         miss = (np.where(forecasts.ratios, logs, tested) - chosen.expected) / chosen.factor
-    scale = fit_tails(chosen.errors, floors, pooled=True)
+    errors = chosen.errors
+    if warned is not None and warned.any():
+        errors = _without_furthest(errors, floors, warned)
+    scale = fit_tails(errors, floors, pooled=True)
     sizes = np.maximum(scale.sizes.mean(axis=1), floors)
-    past = (chosen.errors / sizes[:, None]).T
+    past = (errors / sizes[:, None]).T
     past = past[np.isnan(past).mean(axis=1) <= _MOST_UNKNOWN]
     past, left = _beside(past, np.clip(miss / sizes, -LARGEST, LARGEST))
     tails = fit_tails(past.T, floors / sizes, pooled=True)
@@ -105,6 +111,25 @@ def surprise(
     tests = metrics.size * metrics[place]
     p_values = -np.expm1(tests * np.log1p(-np.clip(each, _LEAST, 1 - 1e-12))) / _SHARE
     return Surprise(min(1.0, max(float(p_values.min()), _LEAST)), p_values, forecasts.expected)
+
+
+def _without_furthest(errors: FloatArray, floors: FloatArray, warned: BoolArray) -> FloatArray:
+    """Misses, without the furthest of each batch that was warned of, unless a metric's recur.
+
+    By one of ten times its usual size, all sizes would be usual.
+
+    Args:
+        errors: F x K; NaN where there is none.
+        floors: F, > 0.
+        warned: K, which batches were warned of.
+    """
+    far = np.nan_to_num(np.abs(errors[:, warned]))
+    usual = np.fmax(median_of(np.abs(errors)), floors)
+    furthest = (far / usual[:, None]).argmax(axis=0)
+    rare = np.bincount(furthest, minlength=len(errors))[furthest] < RECURS
+    kept = errors.copy()
+    kept[furthest[rare], np.flatnonzero(warned)[rare]] = np.nan
+    return kept
 
 
 def _beside(past: FloatArray, miss: FloatArray) -> tuple[FloatArray, FloatArray]:

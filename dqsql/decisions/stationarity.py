@@ -143,6 +143,10 @@ def _carried(values: FloatArray, lag: int) -> FloatArray:
     return out
 
 
+# What was found so often is normal.
+RECURS = 3
+
+
 def like_the_moved(before: FloatArray, moved: FloatArray, since: FloatArray) -> BoolArray:
     """Return which batches are like some that lay far out, and not like those before.
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dqsql.decisions.arrays import BoolArray, FloatArray
-from dqsql.decisions.stationarity import like_the_moved
+from dqsql.decisions.stationarity import RECURS, like_the_moved
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import PROFILES, Metric
 from dqsql.model.results import MetricProfile, MetricValue
@@ -28,8 +28,6 @@ NEXT = "\U0010ffff"
 # A batch so many times as far out as its bound is not learned from, though only warned of. Nearer
 # ones are: else bounds would tighten with each warning, and warn ever more often.
 _FAR = 2.0
-# A monitor that found so many batches of its window far out learns from them.
-RECURS = 3
 # So many batches more than its window a monitor looks at for runs of such batches.
 SPAN = 14
 

@@ -69,11 +69,13 @@ def acknowledge(
     reason_text = _reason(reason, "acknowledging a finding", "--reason 'ticket 123'")
     day = _day(mute_until) if isinstance(mute_until, str) else mute_until
     until = day and dt.datetime.combine(day, dt.time(), dt.UTC)
+    who = author or user_of_process()
     change = {
         "state": ACKNOWLEDGED if until is None else MUTED,
         "acknowledged_at": dt.datetime.now(dt.UTC),
+        "acknowledged_by": who,
         "muted_until": until,
-        "author": author or user_of_process(),
+        "author": who,
         "reason": reason_text,
     }
     return _changed(checks, change, at)

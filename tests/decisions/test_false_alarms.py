@@ -222,3 +222,25 @@ def test_larger_jumps_and_zeros_that_never_moved_are_still_seen() -> None:
     assert decide_novelty(features, values, new, None, days(61)).status == "ok"
     values[:], new[3] = 0.0, 1.0
     assert decide_novelty(features, values, new, None, days(61)).status == "anomalous"
+
+
+def test_what_was_warned_of_hides_nothing_worse() -> None:
+    draw = np.random.default_rng(1)
+    shares = draw.lognormal(np.log(0.003), 0.15, 60)
+    others = draw.normal(1000, 10, (60, 10))
+    names = [Feature("a", "most_frequent_ratio"), *(Feature(f"c{i}", "mean") for i in range(10))]
+    history = np.column_stack([shares, others])
+    history[40, 0] = 0.02
+    warned, config = np.arange(60) == 40, novelty_config(fpr=0.01)
+
+    def p_value(share: float, warned: np.ndarray | None) -> float:
+        new = [share, *np.full(10, 1000.0)]
+        return decide_novelty(names, history, new, config, None, None, warned).p_value
+
+    assert p_value(0.006, None) > 0.1
+    assert p_value(0.006, warned) < 0.05
+    assert p_value(0.02, warned) < p_value(0.02, None) / 5
+    # Three times are usual.
+    history[[45, 50], 0] = 0.02
+    warned[[45, 50]] = True
+    assert p_value(0.02, warned) == p_value(0.02, None)

@@ -122,10 +122,12 @@ def test_what_was_repaired_and_fails_again_is_open_again() -> None:
 def test_what_was_acknowledged_ends_and_fails_again_is_told() -> None:
     (row,) = rows([], of("f"))
     row |= {"state": "acknowledged", "acknowledged_at": NOW, "author": "ann", "reason": "ticket"}
-    (row,) = rows([row], [verdict("2025-03-01", Status.PASS)], LATER)
+    (row,) = rows([heeded(row, NOW)], [verdict("2025-03-01", Status.PASS)], LATER)
+    assert (row["author"], row["acknowledged_by"]) == ("dqsql", "ann")
     (row,) = rows([row], [verdict("2025-03-01", Status.FAIL)], LATER)
     found = heeded(row, LATER)
     assert (found["state"], found["acknowledged_at"], found["author"]) == ("open", None, None)
+    assert found["acknowledged_by"] is None
 
 
 def test_what_is_muted_stays_so_if_it_ends_and_fails_again() -> None:

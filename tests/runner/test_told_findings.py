@@ -211,6 +211,7 @@ def test_the_sql_of_the_documentation(root: Path) -> None:
     (row,) = open_findings(root)
     assert (row["assigned_to"], row["state"], row["author"]) == ("ann", "acknowledged", "ann")
     assert row["acknowledged_at"] is not None
+    assert row["acknowledged_by"] == "ann"
 
 
 def test_a_route_that_lacks_its_variable_lets_others_tell_once(

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
+from dqsql.decisions.stationarity import RECURS
 from dqsql.decisions.strategies import LearnedStrategy, Strategy
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import AnnotationError, DecisionError
@@ -30,7 +31,7 @@ from dqsql.monitors.context import (
     result_of,
     with_details,
 )
-from dqsql.monitors.history import RECURS, History, MetricKey, key_of
+from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.recompute import shown_key
 from dqsql.monitors.settings import literal_value, read_settings
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_confi
 from dqsql.decisions.program import ROWS, UsualRows
 from dqsql.decisions.repeats import Repeat, repeated
 from dqsql.decisions.running_on import moved_on
+from dqsql.decisions.stationarity import RECURS
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.batches import wall_time_of
 from dqsql.model.metric_traits import DAY_METRICS
@@ -44,7 +45,7 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.date_labels import says_the_date
-from dqsql.monitors.history import RECURS, MetricKey, key_of
+from dqsql.monitors.history import MetricKey, key_of
 from dqsql.monitors.recompute import rests_on
 from dqsql.monitors.settings import read_settings
 
@@ -218,7 +219,8 @@ class NoveltyDetector:
         history, features = self.context.history, list(unit.keys)
         new = {f: history.value(k, batch) for f, k in unit.keys.items()} | dict(changed or {})
         row, times = feature_vector(features, new), wall_times((*steps, batch))
-        return decide_novelty(features, matrix, row, unit.config, times, self._rows(batch))
+        warned = history.was_warned(unit.monitor.id, steps)
+        return decide_novelty(features, matrix, row, unit.config, times, self._rows(batch), warned)
 
     def needed(self, unit: VectorUnit, batch: str) -> int:
         """How many batches it takes to decide on a batch.
@@ -299,6 +301,7 @@ class NoveltyDetector:
             settings=config.to_dict(),
             decision=record,
             rows=self._rows(batch),
+            warned=list(compress(steps, history.was_warned(unit.monitor.id, steps))),
             **left,
             **rests_on(history, past, batch),
         )

@@ -140,7 +140,8 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     times = wall_times((*stored.steps, stored.batch))
     row = feature_vector(features, new)
     rows = stored.details.get("rows")
-    now = decide_novelty(features, matrix, row, config, times, rows).to_dict()
+    warned = np.isin(stored.steps, stored.details.get("warned") or [])
+    now = decide_novelty(features, matrix, row, config, times, rows, warned).to_dict()
     compared = compared_by(_RECOMPUTED, then, now)
     by_name = {(c["column"], c["metric"]): c for c in now["contributions"]}
     for one in then["contributions"]:

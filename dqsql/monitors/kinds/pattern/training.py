@@ -8,13 +8,13 @@ from typing import Any
 
 from dqsql.compiler.monitors import with_matches
 from dqsql.compiler.privacy import hides_values
+from dqsql.decisions.stationarity import RECURS
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.settings import Reader, as_bool, as_rate, as_text, at_least, one_of
 from dqsql.model.types import is_textless, type_of
 from dqsql.monitors import pattern_rules as patterns
 from dqsql.monitors.context import Exclusions, Workplace, defaults_of
-from dqsql.monitors.history import RECURS
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.lake_index import learning_index
 from dqsql.monitors.programs import ProgramBook, StoredProgram
