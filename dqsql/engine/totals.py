@@ -237,7 +237,24 @@ class CumulativeRun:
                 query, self._counted, self.batches, counts.view, segmented=segmented
             )
         prefixes = states.query(query)
-        return self.execution.measure_rows(self.part.of_scope(Scope.CUMULATIVE), prefixes)
+        measured = self.execution.measure_rows(self.part.of_scope(Scope.CUMULATIVE), prefixes)
+        if any(outcome.holds is False for outcome in measured.outcomes):
+            self.notes += self._uncounted_note(good)
+        return measured
+
+    def _uncounted_note(self, passed: Collection[str]) -> tuple[str, ...]:
+        """Which totals are not those of all rows, where a check on one fails."""
+        tested = set(self.batches)
+        earlier = [r for r in self.ledger.values() if r.batch not in tested and r.rows]
+        # A batch counts in its own total, whatever else failed.
+        out = sum(not r.counts for r in earlier) + len({*self.batches[:-1]}.difference(passed))
+        if not out:
+            return ()
+        of = plural(len(earlier) + len(tested), "batch", "batches")
+        return (
+            f"a cumulative check fails; cumulative metrics leave out {out:,} of {of} because other"
+            " checks failed on them; `dqsql review list` shows what you can accept",
+        )
 
     def store_total(self) -> None:
         """Store the totals of all that counts by the ledger, which has the verdicts of `batches`.

@@ -53,6 +53,20 @@ def test_named_batches_without_rows(new_project: NewProject) -> None:
     )
 
 
+def test_a_total_that_leaves_batches_out_says_so(new_project: NewProject) -> None:
+    text = BY_DAY.replace("-- @row_count > 0", "-- @row_count >= 4 {scope: cumulative}")
+    rows = "('d1', 1), ('d1', null), ('d2', 2), ('d3', 3), ('d4', null)"
+    project = new_project(text, f"select * from values {rows} as t(day, x)")
+    result = project.run()
+    totals = {r.batch: r.status for r in result.results if r.check_name.startswith("row_count")}
+    assert set(totals.values()) == {Status.FAIL}
+    (note,) = (n for n in result.models[0].notes if "a cumulative check fails" in n)
+    assert "leave out 1 of 4 batches because other checks failed on them" in note
+    project.data("select * from values ('d5', 1) as t(day, x)")
+    result = project.run()
+    assert any("leave out 2 of 5 batches" in n for n in result.models[0].notes)
+
+
 def test_a_batch_that_lost_its_rows_is_kept_where_it_fails(new_project: NewProject) -> None:
     project = new_project(BY_DAY, DAYS)
     project.run()
