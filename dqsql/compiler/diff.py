@@ -38,6 +38,7 @@ _MOST = 1e15
 _OURS, _THEIRS = "o", "t"
 # The most that a decimal has.
 _DIGITS = 38
+_DIFFERENCE_TYPE = "decimal(20,0)"
 _NEAR = "coalesce(abs(try_subtract({0}, {1})) <= {2}, false)"
 # 3.02 is no further from 3.01 than 0.01, though the nearest doubles are: they are rounded by half
 # of such a share.
@@ -63,6 +64,11 @@ class ComparedColumn:
     def is_number(self) -> bool:
         """Whether values may differ by a tolerance."""
         return is_number(self.spark_type)
+
+    def exact(self, node: exp.Expr) -> exp.Expr:
+        """A value of it, for a difference that is no whole number that does not fit."""
+        is_whole = self.spark_type in WHOLE_NUMBERS
+        return as_type(node.copy(), _DIFFERENCE_TYPE) if is_whole else node.copy()
 
     @property
     def is_float(self) -> bool:
@@ -93,10 +99,11 @@ class RelationDiff:
     values: tuple[ComparedColumn, ...]
     tolerance: float = 0.0
 
-    @property
-    def _tolerance(self) -> exp.Expr:
-        """The tolerance as a decimal, as it was written: 0.01 is exact."""
-        return exp.Literal.number(f"{Decimal(repr(self.tolerance)):f}")
+    def _tolerance(self, value: ComparedColumn) -> exp.Expr:
+        """The tolerance: of decimals as one, as it was written, where it has no more digits."""
+        text = f"{Decimal(repr(self.tolerance)):f}"
+        is_decimal = not value.is_float and len(text.replace(".", "")) <= _DIGITS
+        return exp.Literal.number(text) if is_decimal else literal(self.tolerance)
 
     # --- buckets -------------------------------------------------------------------------------
 
@@ -247,7 +254,7 @@ class RelationDiff:
         if self.tolerance and value.is_number:
             near = _NEAR_FLOATS if value.is_float else _NEAR
             precision = literal(_PRECISIONS.get(value.spark_type, 0.0))
-            operands = (here.copy(), there.copy(), self._tolerance, precision)
+            operands = (*map(value.exact, (here, there)), self._tolerance(value), precision)
             same = exp.or_(same, formula(near, *operands))
         sums = (column(_name(_SUM, place), side) for side in (_OURS, _THEIRS))
         # Rows that share a key are not told apart: what they hold together is compared.

@@ -291,12 +291,12 @@ def _before_predicting(
     """The decision where none has to be predicted."""
     least = chosen.min_history if settings.min_history is None else settings.min_history
     known = int(np.count_nonzero(~np.isnan(series.values)))
-    if given.is_nan and not given.excluded and known >= least:
+    if given.excluded:
+        return _undecided("excluded", "left out by exclude_where", series)
+    if given.is_nan and known >= least:
         return _undecided("anomalous", _NAN, series)
     if math.isnan(series.new):
         return _undecided("no_value", "nothing was measured", series)
-    if given.excluded:
-        return _undecided("excluded", "left out by exclude_where", series)
     if known < least:
         why = f"{known} earlier values, {least} are needed"
         return _undecided("too_little_history", why, series)

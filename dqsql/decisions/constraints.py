@@ -404,7 +404,8 @@ def _rounded_text(observation: Observation, bounds: Bounds | None, apart: float 
     if value is not None and apart:
         text = number_text(value, apart)
     limits = () if bounds is None or value is None else (bounds.lower, bounds.upper)
-    alike = any(x is not None and x != value and number_text(x) == text for x in limits)
+    exact = observation.value_text is not None
+    alike = any(x is not None and (exact or x != value) and number_text(x) == text for x in limits)
     return observation.digits if alike else text
 
 
@@ -457,6 +458,6 @@ def _expected(expression: str, bounds: Bounds | None, observations: Sequence[Obs
 
 def _limit_text(limit: float, observations: Iterable[Observation]) -> str:
     """A limit, with all of its digits where fewer look like a value that it is not."""
-    values = (o.value for o in observations if o.value is not None and o.value != limit)
-    alike = any(number_text(limit) == number_text(value) for value in values)
+    others = (o for o in observations if o.value != limit or o.value_text is not None)
+    alike = any(number_text(limit) == number_text(o.value) for o in others if o.value is not None)
     return all_digits(limit) if alike else number_text(limit)

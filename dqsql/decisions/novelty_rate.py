@@ -123,13 +123,17 @@ def _without_furthest(errors: FloatArray, floors: FloatArray, warned: BoolArray)
         floors: F, > 0.
         warned: K, which batches were warned of.
     """
+    known = ~np.isnan(errors)
+    # Of batches that are left out, nothing counts.
+    warned = warned & known.any(axis=0)
     far = np.nan_to_num(np.abs(errors[:, warned]))
     usual = np.fmax(median_of(np.abs(errors)), floors)
     furthest = (far / usual[:, None]).argmax(axis=0)
     rare = np.bincount(furthest, minlength=len(errors))[furthest] < RECURS
     kept = errors.copy()
     kept[furthest[rare], np.flatnonzero(warned)[rare]] = np.nan
-    return kept
+    enough = (~np.isnan(kept)).sum(axis=1) >= _FEWEST_TOGETHER
+    return np.where(enough[:, None], kept, errors)
 
 
 def _beside(past: FloatArray, miss: FloatArray) -> tuple[FloatArray, FloatArray]:

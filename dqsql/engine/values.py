@@ -170,7 +170,9 @@ def as_number_or_text(value: Any) -> tuple[float | None, str | None]:
         return None, None
     if isinstance(value, Decimal):
         number = float(value)
-        return number, None if Decimal(repr(number)) == value else f"{value.normalize():f}"
+        text = f"{value:f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+        return number, None if Decimal(repr(number)) == value else text
     if isinstance(value, bool | int | float):
         return stable(float(value)), None
     if isinstance(value, dt.datetime | dt.date):

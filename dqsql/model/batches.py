@@ -182,15 +182,23 @@ def with_missing_days(batches: tuple[str, ...], batch: str) -> tuple[str, ...]:
     return tuple(padded_batches) if len(padded_batches) <= 1.5 * len(batches) else batches
 
 
-def same_weekday(batches: Sequence[str], batch: str) -> str | None:
-    """The last of some batches that is whole weeks before a batch, by their names; None for none.
+_WEEKS = (7, 14, 21, 28)
 
-    >>> same_weekday(["2024-02-01", "2024-02-08", "2024-02-09"], "2024-02-15")
-    '2024-02-08'
+
+def same_weekdays(batches: Sequence[str], batch: str) -> list[tuple[str, str]]:
+    """What the last of some batches and the one after them were one to four weeks before.
+
+    Only where both are known, by their names; last first.
+
+    >>> same_weekdays(["2024-02-05", "2024-02-07", "2024-02-08", "2024-02-12"], "2024-02-14")
+    [('2024-02-05', '2024-02-07')]
     """
-    day = _day_of(batch)
-    before = ((b, _day_of(b)) for b in reversed(batches) if day is not None)
-    return next((b for b, d in before if d is not None and ((day or 0) - d) % 7 == 0), None)
+    by_day = {day: b for b in batches if (day := _day_of(b)) is not None}
+    last, day = _day_of(batches[-1]), _day_of(batch)
+    if last is None or day is None or last == day:
+        return []
+    pairs = ((by_day.get(last - days), by_day.get(day - days)) for days in _WEEKS)
+    return [(first, second) for first, second in pairs if first and second]
 
 
 def _day_of(batch: str) -> int | None:

@@ -363,7 +363,7 @@ FINDINGS = Table(
         time("opened_at", "Start of the run that opened it."),
         time("last_seen_at", "Start of the last run that saw it."),
         time("acknowledged_at", "When somebody acknowledged it; null: nobody has."),
-        text("acknowledged_by", "Who acknowledged or muted it first, whoever resolved it later."),
+        text("acknowledged_by", "Who acknowledged or muted it, whoever resolved it later."),
         time("muted_until", "Until when no messages are sent; null: not muted."),
         time("resolved_at", "When it was resolved; null: not resolved."),
         text("resolved_batch", "First batch that passed again; null: it was resolved otherwise."),

@@ -112,6 +112,7 @@ class History:
             series, place = self._of(key), self._place(value.batch)
             series.values[place] = np.nan if value.value is None else value.value
             series.measured[place] = True
+            self._not_numbers.discard((key, value.batch))
             if value.value is not None and math.isnan(value.value):
                 self._not_numbers.add((key, value.batch))
 

@@ -240,6 +240,9 @@ def test_what_was_warned_of_hides_nothing_worse() -> None:
     assert p_value(0.006, None) > 0.1
     assert p_value(0.006, warned) < 0.05
     assert p_value(0.02, warned) < p_value(0.02, None) / 5
+    # Batches that are left out say nothing of others.
+    history[[10, 11]], warned[[10, 11]] = np.nan, True
+    assert p_value(0.006, warned) < 0.05
     # Three times are usual.
     history[[45, 50], 0] = 0.02
     warned[[45, 50]] = True

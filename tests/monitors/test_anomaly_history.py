@@ -348,7 +348,8 @@ def test_what_is_not_computed_again_is_told() -> None:
         ([], None, Status.NO_DATA),
         ([math.nan, math.nan], math.nan, Status.FAIL),
         # Three times are as usual, as with other findings.
-        ([math.nan, None, math.nan], math.nan, Status.NO_DATA),
+        ([math.nan, math.nan, math.nan], math.nan, Status.NO_DATA),
+        ([None, None, None], math.nan, Status.FAIL),
     ],
 )
 def test_nan_is_news_unless_it_is_usual(

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from sqlglot import exp
 
 from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
@@ -304,13 +303,13 @@ def input_of(
     times = [wall_time_of(b) for b in (*seen, batch)]
     timed = all(t is not None for t in times)
     value, values = history.value(key, batch), history.series(key, seen)
-    usual = np.isnan(history.series(key, past)).sum() >= RECURS
+    is_nan = history.is_nan(key, batch)
     return AnomalyInput(
         values=values,
         times=[t for t in times[:-1] if t is not None] if timed else None,
         value=None if math.isnan(value) else value,
         time=times[-1] if timed else None,
-        is_nan=history.is_nan(key, batch) and not usual,
+        is_nan=is_nan and sum(history.is_nan(key, b) for b in past) < RECURS,
         absent=[b in gaps for b in seen],
     )
 

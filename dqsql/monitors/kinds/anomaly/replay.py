@@ -113,7 +113,8 @@ class AnomalyReplay:
                 if decision.status not in _DECIDED:
                     continue
                 by_batch[batch].append(decision.anomalous)
-                for issue, factor in factors.items() if decision.value else ():
+                moves = decision.value and math.isfinite(decision.value)
+                for issue, factor in factors.items() if moves else ():
                     hit = _flags(by, call.settings, given, decision, factor)
                     caught[batch, issue] = caught.get((batch, issue), False) or hit
         tally = Tally(monitor, rate, flagged)

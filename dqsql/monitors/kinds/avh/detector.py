@@ -22,7 +22,7 @@ from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.avh_series import ENDS
 from dqsql.decisions.distances import without_drift
 from dqsql.decisions.program import Program, ProgramVerdict
-from dqsql.model.batches import batch_order, same_weekday, with_missing_days
+from dqsql.model.batches import batch_order, same_weekdays, with_missing_days
 from dqsql.model.metric_traits import COMPLETENESS_METRICS, NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
@@ -245,13 +245,19 @@ class AvhDetector:
         before = self.context.history.measured_of(self.anchor(unit), before)
         if len(unit.singles) == len(unit.names) or not before:
             return []
-        by_name = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
+        return self._keep(unit, batch, self._distances(unit, batch, before))
+
+    def _distances(self, unit: Unit, batch: str, before: Sequence[str]) -> Mapping[str, float]:
+        by_name = self._apart(unit, before[-1], batch)
         steps = self._steps(before[-unit.settings.window :], batch)
         between = len(steps) - 1 - steps.index(before[-1])
         if between:
             past = {name: self.context.history.series(unit.keys[name], before) for name in by_name}
             by_name = {n: without_drift(d, past[n], between) for n, d in by_name.items()}
-        return self._keep(unit, batch, by_name)
+        return by_name
+
+    def _apart(self, unit: Unit, first: str, second: str) -> Mapping[str, float]:
+        return distances(self._distribution(unit, first), self._distribution(unit, second))
 
     def _keep(self, unit: Unit, batch: str, by_name: Mapping[str, float]) -> list[MetricValue]:
         values = unit.metric_values(batch, by_name, self.context.rows.get(batch))
@@ -344,33 +350,36 @@ class AvhDetector:
 
         What is far from that one alone, and is as usual beside the one before it, is no news: the
         odd one is the batch before, which was further from its own than any, within bounds. Nor is
-        what is as usual beside the batch of a week before: the first Saturday is unlike Friday.
+        what comes each week: Saturdays are unlike Fridays, and like each other.
         """
         history, series = self.context.history, self.series(unit, batch)
-
-        def verdict() -> ProgramVerdict:
-            new = {n: history.value(unit.keys[n], batch) for n in unit.names}
-            return evaluate(program, series, new, self.warned(unit, batch))
-
-        first_verdict = verdict()
+        warned = self.warned(unit, batch)
+        values = {n: history.value(unit.keys[n], batch) for n in unit.names}
+        first_verdict = evaluate(program, series, values, warned)
         broken = [c.clause.metric for c in first_verdict.clauses if c.status != "pass"]
         if not broken or not DISTANCES.issuperset(broken):
             return first_verdict, []
+
+        def judged(instead: Mapping[str, float]) -> ProgramVerdict | None:
+            """The verdict by other distances, if there are any of those that are unusual."""
+            known = all(math.isfinite(instead[name]) for name in broken)
+            return evaluate(program, series, {**values, **instead}, warned) if known else None
+
         before = history.measured_of(self.anchor(unit), self.before(unit, batch))
         own = [history.series(unit.keys[name], before) for name in broken]
+        others: list[Mapping[str, float]] = []
         if len(before) > 1 and any(s[-1] > np.nanmax(s[:-1], initial=0.0) for s in own):
-            values = self._compare(unit, batch, before[:-1])
-            again = verdict()
-            if again.status == "pass":
-                return again, values
-        week_before = same_weekday(before[:-1], batch)
-        if week_before is not None:
-            pair = (self._distribution(unit, b) for b in (week_before, batch))
-            values = self._keep(unit, batch, distances(*pair))
-            again = verdict()
-            if again.status == "pass":
-                return again, values
-        self._compare(unit, batch, before)
+            others.append(self._distances(unit, batch, before[:-1]))
+        weeks, weekly = same_weekdays(before, batch), []
+        for day_before, same_day in weeks:
+            step = judged(self._apart(unit, day_before, same_day))
+            if step is not None and step.status != "pass":
+                weekly.append(self._apart(unit, same_day, batch))
+        others += weekly if 2 * len(weekly) > len(weeks) else []
+        for other in others:
+            verdict = judged(other)
+            if verdict is not None and verdict.status == "pass":
+                return verdict, self._keep(unit, batch, other)
         return first_verdict, []
 
     def _verdict(self, unit: Unit, program: Program, verdict: ProgramVerdict, batch: str) -> Result:
