@@ -135,8 +135,9 @@ class ConsoleListener(RunListener):
     def run_finished(self, result: RunResult) -> None:
         """Print the summary."""
         self._progress.step("")
-        for warning in result.warnings:
-            self._say(f"{self._out.style('WARNING', 'yellow')} {printable(warning)}")
+        # Of a run that checks nothing they are all that there is, as of a model that was renamed.
+        for warning in () if self._quiet and result.models else result.warnings:
+            self._line(f"{self._out.style('WARNING', 'yellow')} {printable(warning)}")
         if self._quiet:
             return
         if not result.models:

@@ -157,6 +157,9 @@ def test_quiet_prints_failures_and_errors_only(
     assert console.text == ""
     console.listener.model_finished(2, 2, bad)
     assert [line.split()[0] for line in console.text.splitlines()] == ["12:34:56", "FAIL"]
+    console = Console(quiet=True)
+    console.listener.run_finished(make_run(warnings=("no check model matches 'x'",)))
+    assert console.text.endswith("WARNING no check model matches 'x'\n")
 
 
 def test_batch_names_and_messages_cannot_steer_the_terminal(
