@@ -302,14 +302,13 @@ def input_of(
     seen, gaps = places(chosen, past, left_out), set(left_out)
     times = [wall_time_of(b) for b in (*seen, batch)]
     timed = all(t is not None for t in times)
-    value, values = history.value(key, batch), history.series(key, seen)
-    is_nan = history.is_nan(key, batch)
+    value = history.value(key, batch)
     return AnomalyInput(
-        values=values,
+        values=history.series(key, seen),
         times=[t for t in times[:-1] if t is not None] if timed else None,
         value=None if math.isnan(value) else value,
         time=times[-1] if timed else None,
-        is_nan=is_nan and sum(history.is_nan(key, b) for b in past) < RECURS,
+        is_nan=history.is_nan(key, batch) and sum(history.is_nan(key, b) for b in past) < RECURS,
         absent=[b in gaps for b in seen],
     )
 

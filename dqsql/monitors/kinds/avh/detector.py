@@ -9,7 +9,7 @@ backfill and day-by-day runs decide alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
 from typing import Any
@@ -370,17 +370,26 @@ class AvhDetector:
         others: list[Mapping[str, float]] = []
         if len(before) > 1 and any(s[-1] > np.nanmax(s[:-1], initial=0.0) for s in own):
             others.append(self._distances(unit, batch, before[:-1]))
+        for other in (*others, *self._weekly(unit, batch, before, judged)):
+            verdict = judged(other)
+            if verdict is not None and verdict.status == "pass":
+                return verdict, self._keep(unit, batch, other)
+        return first_verdict, []
+
+    def _weekly(
+        self,
+        unit: Unit,
+        batch: str,
+        before: Sequence[str],
+        judged: Callable[[Mapping[str, float]], ProgramVerdict | None],
+    ) -> list[Mapping[str, float]]:
+        """The distances to the same day of weeks that had such a step, if most of the last had."""
         weeks, weekly = same_weekdays(before, batch), []
         for day_before, same_day in weeks:
             step = judged(self._apart(unit, day_before, same_day))
             if step is not None and step.status != "pass":
                 weekly.append(self._apart(unit, same_day, batch))
-        others += weekly if 2 * len(weekly) > len(weeks) else []
-        for other in others:
-            verdict = judged(other)
-            if verdict is not None and verdict.status == "pass":
-                return verdict, self._keep(unit, batch, other)
-        return first_verdict, []
+        return weekly if 2 * len(weekly) > len(weeks) else []
 
     def _verdict(self, unit: Unit, program: Program, verdict: ProgramVerdict, batch: str) -> Result:
         self.store(unit, program, batch)
