@@ -22,6 +22,7 @@ from dqsql.model.types import is_text, type_of
 from dqsql.model.wording import all_digits, number_text
 
 _MAX_SHOWN = 200  # characters
+_WHOLE = 2.0**53
 _UNITS = {"freshness": " hours"}
 # A demand that a metric has a value, or none: nothing that NaN could meet by being large.
 _ONLY_PRESENCE = re.compile(r"\bis(?: not)? null$", re.IGNORECASE)
@@ -404,8 +405,9 @@ def _rounded_text(observation: Observation, bounds: Bounds | None, apart: float 
     if value is not None and apart:
         text = number_text(value, apart)
     limits = () if bounds is None or value is None else (bounds.lower, bounds.upper)
-    exact = observation.value_text is not None
-    alike = any(x is not None and (exact or x != value) and number_text(x) == text for x in limits)
+    # A limit that is met is not one beyond 2^53, where a number stands for its neighbours, too.
+    known = observation.value_text is not None or abs(value or 0.0) < _WHOLE
+    alike = any(x is not None and (known or x != value) and number_text(x) == text for x in limits)
     return observation.digits if alike else text
 
 

@@ -115,6 +115,20 @@ def test_of_a_macro_that_compares_the_bound_is_told() -> None:
     assert told("fresh(ts, 24)", None, 24.0, seen=age) == "at most 24 hours"
 
 
+def test_a_value_that_is_its_limit_is_told_in_full() -> None:
+    limit = 25123456789.12
+    observed = [Observation("max(x)", "max", limit)]
+    found = decide(
+        False,
+        observed,
+        expression="max < 25123456789.12",
+        bounds=Bounds(None, limit),
+        severity=Severity.ERROR,
+        no_data=NoData.ERROR,
+    )
+    assert found.message == "max(x) is 25,123,456,789.12, expected max < 25123456789.12"
+
+
 def test_a_value_that_looks_like_its_limit_is_told_in_full() -> None:
     def told(value: float, bounds: Bounds, expression: str) -> str:
         return message(Observation("mean(x)", "mean", value), expression, bounds, holds=False)
