@@ -66,7 +66,7 @@ class ComparedColumn:
         return is_number(self.spark_type)
 
     def exact(self, node: exp.Expr) -> exp.Expr:
-        """A value of it, for a difference that is no whole number that does not fit."""
+        """A value to subtract: of whole numbers as a decimal, in which every difference fits."""
         is_whole = self.spark_type in WHOLE_NUMBERS
         return as_type(node.copy(), _DIFFERENCE_TYPE) if is_whole else node.copy()
 

@@ -45,6 +45,8 @@ from dqsql.model.wording import number_text, range_words
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value", "excluded", "undecidable"]
 
+_NAN = "NaN, no number: some values are NaN or infinite, or there is nothing to divide by"
+
 STRATEGIES: Mapping[str, type[Strategy]] = {
     kind.name: kind
     for kind in (
@@ -301,9 +303,6 @@ def _before_predicting(
         why = f"{known} earlier values, {least} are needed"
         return _undecided("too_little_history", why, series)
     return None
-
-
-_NAN = "NaN, no number: some values are NaN or infinite, or there is nothing to divide by"
 
 
 def _undecided(status: Status, why: str, series: Series) -> AnomalyDecision:

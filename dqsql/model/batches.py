@@ -169,10 +169,10 @@ def with_missing_days(batches: tuple[str, ...], batch: str) -> tuple[str, ...]:
     batches are not daily, or every third is missing, they are returned as they are. The name of
     `batch` need not be a time.
     """
-    times = [wall_time_of(b) for b in batches]
-    days = [t.toordinal() for t in (*times, wall_time_of(batch)) if t is not None]
+    known = [_day_of(b) for b in batches]
+    days = [day for day in (*known, _day_of(batch)) if day is not None]
     apart = [after - before for before, after in pairwise(days)]
-    if None in times or min(apart, default=0) < 1 or median_low(apart) > 1 or max(apart) == 1:
+    if None in known or min(apart, default=0) < 1 or median_low(apart) > 1 or max(apart) == 1:
         return batches
     seen = Counter(day % 7 for day in days)
     usual = {day for day, count in seen.items() if count >= max(seen.values()) / 2}

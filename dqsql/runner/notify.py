@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from operator import itemgetter
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -71,11 +72,6 @@ def notify(
         return notify_due(store, project, names, dry_run=dry_run)
 
 
-def _version(row: Mapping[str, Any]) -> tuple[bool, dt.datetime]:
-    """Orders the versions of a model or check: the one in force is last."""
-    return row["valid_to"] is None, row["valid_from"]
-
-
 @dataclass(frozen=True)
 class AfterRun:
     """A run that has just ended: when it started, and the models that were checked before it."""
@@ -108,8 +104,9 @@ def notify_due(
     completed = CompletedRuns(store, None if after is None else after.started)
     rows = [heeded(r, now) for r in store.rows(FINDINGS) if r["model"] in set(models)]
     # Who was told of a finding is told what became of it, though the check or model is gone.
-    owners = {r["model"]: r for r in sorted(store.rows(MODELS), key=_version)}
-    checks = {r["check_id"]: r for r in sorted(store.rows(CHECKS), key=_version)}
+    began = itemgetter("valid_from")
+    owners = {r["model"]: r for r in sorted(store.rows(MODELS), key=began)}
+    checks = {r["check_id"]: r for r in sorted(store.rows(CHECKS), key=began)}
     fresh = {
         r["finding_id"]: messages.due(
             r,

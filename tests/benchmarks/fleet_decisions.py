@@ -78,14 +78,19 @@ def write_project(root: Path, columns: int) -> None:
             data[name] = [
                 day - dt.timedelta(days=int(x) % 5) for day, x in zip(days, draw, strict=True)
             ]
+    write_watched(root, pa.table(data), "-- @novelty @anomaly(row_count)\n")
+
+
+def write_watched(root: Path, data: pa.Table, more: str = "") -> None:
+    """A project of one model, of which `@avh` watches each column but `day`."""
     (root / "data").mkdir()
     (root / "checks").mkdir()
-    pq.write_table(pa.table(data), root / "data" / "t.parquet")
+    pq.write_table(data, root / "data" / "t.parquet")
     (root / "dqsql_project.yml").write_text(PROJECT)
     (root / "profiles.yml").write_text(PROFILE)
     (root / "checks" / "sources.yml").write_text(SOURCES)
-    listed = "".join(f"    {name}, -- @avh\n" for name in names_of(columns))
-    text = "{{ config(batch_by = 'day') }}\n-- @novelty @anomaly(row_count)\nselect\n" + listed
+    listed = "".join(f"    {name}, -- @avh\n" for name in data.column_names if name != "day")
+    text = f"{{{{ config(batch_by = 'day') }}}}\n{more}select\n{listed}"
     (root / "checks" / "m.sql").write_text(text + "    day\nfrom {{ source('fleet', 't') }}\n")
 
 

@@ -18,14 +18,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import dqsql
 from dqsql.model.results import Status
-from tests.benchmarks.fleet_decisions import PROFILE, SOURCES
+from tests.benchmarks.fleet_decisions import START, write_watched
 
-PROJECT = "name: fleet\nprofile: fleet\n"
-START, ROWS = dt.date(2025, 1, 1), 60
+ROWS = 60
 
 
 def table(days: int, columns: int, shift: float) -> pa.Table:
@@ -51,16 +49,7 @@ def main() -> None:
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
         root = Path(folder)
-        data = table(options.days, options.columns, options.shift)
-        (root / "data").mkdir()
-        (root / "checks").mkdir()
-        pq.write_table(data, root / "data" / "t.parquet")
-        (root / "dqsql_project.yml").write_text(PROJECT)
-        (root / "profiles.yml").write_text(PROFILE)
-        (root / "checks" / "sources.yml").write_text(SOURCES)
-        watched = "".join(f"    {name}, -- @avh\n" for name in data.column_names[1:])
-        text = "{{ config(batch_by = 'day') }}\nselect\n" + watched
-        (root / "checks" / "m.sql").write_text(text + "    day\nfrom {{ source('fleet', 't') }}\n")
+        write_watched(root, table(options.days, options.columns, options.shift))
         results = dqsql.run(root).results
     decided = [r for r in results if r.status is not Status.SKIPPED]
     failed = [r for r in decided if r.status is not Status.PASS]
