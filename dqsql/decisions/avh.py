@@ -59,7 +59,7 @@ _FEWER = 0.2
 _SHIFTS = (1.0, -1.0, 2.0, -2.0, 4.0, -4.0)
 _EXCHANGED = (0.25, 0.5)
 # Of a column whose values differ far more than its batches do, by how many of their deviations.
-_LEVELS = ("mean", "median")
+_LEVELS = ("mean", "median", "str_len")
 _FAR = (12.0, -12.0, 25.0, -25.0)
 # By which part texts are longer that always had one length.
 _LONGER = (0.03, -0.03, 0.1, -0.1)

@@ -49,7 +49,8 @@ _HIDDEN = "(Spark's message may quote values of private columns and is not shown
 _hiding: ContextVar[bool] = ContextVar("hiding", default=False)
 _ROUTINE = re.compile(r"Cannot resolve routine `(\w+)`")
 _NO_FILE = re.compile(r"FILE_NOT_EXIST\] [^\n]*? file (?:file:/*(?=/))?(/[^\n]+?)\. File does not")
-_NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")
+_NO_PATH = "PATH_NOT_FOUND"
+_NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", _NO_PATH, "SCHEMA_NOT_FOUND")
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,13 @@ def translate(error: Exception, doing: str, span: Span | None = None) -> EngineE
     if condition.startswith(_NOT_FOUND):
         # What follows is advice on how to drop tables.
         message = message.partition(" Verify the spelling")[0]
-        return SourceNotFoundError(message, span=span, hint="check the sources file and the target")
+        hint = "check the sources file and the target"
+        if condition.startswith(_NO_PATH):
+            hint += (
+                "; a relative path in a SELECT starts at the folder where Spark was started,"
+                " one in a sources file at the project"
+            )
+        return SourceNotFoundError(message, span=span, hint=hint)
     return QueryError(message, span=span, hint=_hint(str(error), condition))
 
 

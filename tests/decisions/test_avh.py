@@ -180,6 +180,21 @@ def test_a_level_unlike_before_is_seen_where_values_differ_far_more_than_batches
         assert evaluate(program, past, new).status == status
 
 
+def test_texts_that_are_cut_are_seen_though_the_issues_are_far() -> None:
+    # Titles of 40 characters, all of which are cut to 20.
+    rng = np.random.default_rng(7)
+    lengths = rng.poisson(40, (41, 800))
+    values = lengths.mean(axis=1)[:, None]
+    issues = np.array([[400.0], [4.0], [41.0]])
+    column = ColumnHistory(
+        "title", ("str_len",), values[:40], ("schema_1.0", "delete_0.5", "case_1.0"), issues
+    )
+    program = fit_program(column, AvhConfig(fpr=0.001))
+    past = {"str_len": values[:40, 0]}
+    for lengths_now, status in ((lengths[-1], "pass"), (np.minimum(lengths[-1], 20), "fail")):
+        assert evaluate(program, past, {"str_len": lengths_now.mean()}).status == status
+
+
 def test_days_of_few_rows_widen_no_bound_of_others() -> None:
     # Mails, a third of them opened; eleven on a Sunday.
     rng = np.random.default_rng(6)
