@@ -14,7 +14,10 @@ from dqsql.templating import MacroDef, MacroLibrary
 
 # Names in dbt, dbt_utils, dbt_expectations, Great Expectations, Soda and Deequ, and what they are
 # here.
-_EXPECTATION = re.compile(r"^(?:expect_column_values_to_|expect_column_|expect_table_|has_|is_)")
+_EXPECTATION = re.compile(
+    r"^(?:expect_column_values_to_|expect_column_|expect_table_|expect_|has_|is_)"
+)
+_BY, _NEXT = "ts", "next_from"
 _ELSEWHERE = {
     theirs: ours
     for ours, names in {
@@ -25,13 +28,45 @@ _ELSEWHERE = {
         "min_length > 0": "not_empty not_empty_string",
         "unique": "be_unique",
         "duplicate_count": "duplicates",
-        "uniqueness": "duplicate_percent",
-        "unique(a, b)": "unique_combination_of_columns",
+        "unique {mostly: 0.99}": "duplicate_percent",
+        "unique(a, b)": "unique_combination_of_columns compound_columns_to_be_unique",
         "count_distinct": "distinct distinct_count cardinality",
-        "accepted_values(..)": "be_in_set contained_in one_of",
+        "count_distinct > 1": "not_constant",
+        "count_distinct between 1 and 9": "unique_value_count_to_be_between",
+        "count > 0": "at_least_one",
+        "accepted_values(..)": "be_in_set contained_in one_of values_in valid_values",
         "in_range(low, high)": "accepted_range be_between",
+        "min >= 1": "min_to_be_between",
+        "max <= 9": "max_to_be_between",
+        "sum between 1 and 9": "sum_to_be_between",
+        "mean between 1 and 9": "mean_to_be_between avg_to_be_between",
+        "median between 1 and 9": "median_to_be_between",
+        "stddev between 1 and 9": "stdev_to_be_between",
+        "quantile(0.9) between 1 and 9": "quantile_values_to_be_between",
+        "greater_than(a, b)": "pair_values_a_to_be_greater_than_b",
+        "equal_to(a, b)": "pair_values_to_be_equal",
+        "satisfies(a + b = 10)": "multicolumn_sum_to_equal",
+        "satisfies(x is null)": "be_null",
+        "has_type('bigint')": "be_of_type be_in_type_list",
+        "satisfies_if(x is not null, try_to_timestamp(x, 'yyyy-MM-dd') is not null)": (
+            "match_strftime_format be_dateutil_parseable"
+        ),
+        "satisfies_if(x is not null, x not in ('a', 'b'))": (
+            "not_accepted_values not_be_in_set not_in not_one_of"
+        ),
+        "satisfies_if(x is not null, x not between 1 and 9)": "not_in_range not_be_between",
+        "satisfies_if(x is not null, not x rlike 'regex')": "not_matches not_match_regex",
+        "duplicate_count > 0": "not_unique",
+        "anomaly(row_count)": "anomaly_detection anomalies",
+        f"positive on a column of the SELECT: x - lag(x) over (order by {_BY}) as step": (
+            "increasing be_increasing sequential_values"
+        ),
+        f"satisfies(valid_to <= {_NEXT}) on a column of the SELECT: lead(valid_from) over"
+        f" (partition by id order by valid_from) as {_NEXT}": "mutually_exclusive_ranges",
         "matches('regex')": "regex regex_match match_regex valid_regex",
-        "satisfies(condition)": "expression_is_true condition check",
+        "satisfies(condition)": (
+            "expression_is_true condition check failed_rows invalid_count invalid_percent"
+        ),
         "row_count": "rows size",
         "row_count between 1 and 100": "row_count_to_be_between",
         "equal_row_count(relation)": "equal_rowcount",
@@ -56,10 +91,12 @@ _TIMES = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 
 
 def _number_meant(name: str) -> str:
-    """`1000` of `1_000`, `5000` of `5k`, `24` of `24h`."""
+    """`1000` of `1_000`, `5000` of `5k`, `24` of `24h`; of `30m` both that it may be."""
     match = _BEGINS_WITH_DIGIT.fullmatch(name)
     digits = int(match["digits"].replace("_", "")) if match else 0
-    return str(digits * _TIMES.get(match["rest"].lower() if match else "", 1))
+    unit = match["rest"].lower() if match else ""
+    minutes = f", or {digits / 60:g} for {digits} minutes in hours" if unit == "m" else ""
+    return f"{digits * _TIMES.get(unit, 1)}{minutes}"
 
 
 @dataclass(frozen=True)
@@ -139,7 +176,7 @@ class Catalog:
             f"unknown check, metric or function {name!r}",
             span=span,
             hint=self._meant(name)
-            or nearest(name, self.annotation_names | AGGREGATES)
+            or self._alike(name)
             or "dqsql ls --resource-type macro lists all of them",
         )
 
@@ -155,3 +192,13 @@ class Catalog:
         plain = _EXPECTATION.sub("", name.lower())
         ours = _ELSEWHERE.get(plain) or _ELSEWHERE.get(name.lower())
         return f"did you mean @{ours}?" if ours else None
+
+    def _alike(self, name: str) -> str | None:
+        """The hint on a name that is written much like one that there is, or None."""
+        names = self.annotation_names | AGGREGATES
+        if not name.lower().startswith("not_"):
+            return nearest(name, names)
+        # Without its "not", the most alike name would be the opposite.
+        return nearest(name, [n for n in names if n.startswith("not_")]) or (
+            "write what must not be as a condition: @satisfies_if(x is not null, not ..)"
+        )

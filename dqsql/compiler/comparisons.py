@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from operator import eq, ge, gt, le, lt, ne
 from typing import TypeAlias
 
@@ -23,7 +24,7 @@ SYMBOLS: Mapping[type[exp.Binary], str] = {
 }
 # Of a comparison: its operator and sides.
 _Compared: TypeAlias = tuple[type[exp.Expr], exp.Expr, exp.Expr]
-_COMPARE: Mapping[type[exp.Expr], Callable[[float, float], bool]] = {
+_COMPARE: Mapping[type[exp.Expr], Callable[..., bool]] = {
     exp.GT: gt,
     exp.GTE: ge,
     exp.LT: lt,
@@ -53,13 +54,18 @@ MIRROR: Mapping[type[exp.Expr], type[exp.Binary]] = {
 
 def number(node: exp.Expr) -> float | None:
     """The value of a numeric literal, signed or in parentheses or a cast; None otherwise."""
+    value = _exact(node)
+    return None if value is None else float(value)
+
+
+def _exact(node: exp.Expr) -> Decimal | None:
     if isinstance(node, exp.Paren | exp.Cast):
-        return number(node.this)
+        return _exact(node.this)
     if isinstance(node, exp.Neg):
-        value = number(node.this)
+        value = _exact(node.this)
         return None if value is None else -value
     if isinstance(node, exp.Literal) and not node.is_string:
-        return float(node.this)
+        return Decimal(node.this)
     return None
 
 
@@ -113,25 +119,32 @@ def bounds_of(predicate: exp.Expr) -> Bounds | None:
 
 
 def is_met(
-    predicate: exp.Expr, values: Mapping[str, float], rounded: Callable[[float], float]
+    predicate: exp.Expr, values: Mapping[str, float | Decimal], rounded: Callable[[float], float]
 ) -> bool | None:
     """Whether numbers meet a conjunction of comparisons of them with each other and with numbers.
 
-    All are `rounded`. None where the predicate says more, or a cast may have changed a number.
+    As Spark does, both sides are compared as floats where one is; these are `rounded`. None where
+    the predicate says more, or a cast may have changed a number.
 
     >>> from dqsql.dialect import parse_expression
     >>> is_met(parse_expression("m0 > 1 and m1 >= m0"), {"m0": 1.999, "m1": 2.001}, round)
     True
     """
 
-    def of(side: exp.Expr) -> float:
-        constant = number(side)
-        return rounded(values[side.name] if constant is None else constant)
+    def holds(kind: type[exp.Expr], *sides: exp.Expr) -> bool:
+        constants = [_exact(side) for side in sides]
+        both = [
+            values[side.name] if constant is None else constant
+            for side, constant in zip(sides, constants, strict=True)
+        ]
+        if any(isinstance(value, float) for value in both):
+            both = [rounded(float(value)) for value in both]
+        return _COMPARE[kind](*both)
 
     compared = None if predicate.find(exp.Cast) else _comparisons(predicate)
     if compared is None:
         return None
-    return all(_COMPARE[kind](of(left), of(right)) for kind, left, right in compared)
+    return all(holds(*comparison) for comparison in compared)
 
 
 def _comparisons(node: exp.Expr) -> list[_Compared] | None:

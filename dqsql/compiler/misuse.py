@@ -213,11 +213,15 @@ def refuse_text_for_number(expanded: exp.Expr, metric_name: MetricName, span: Sp
     """
     for comparison in expanded.find_all(*_ORDERINGS, exp.EQ, exp.NEQ, exp.In):
         operands = [a for a in comparison.iter_expressions() if isinstance(a, exp.Expr)]
-        wrong = [(o, t) for o in operands if (t := _no_number(o)) is not None]
         numeric = next((o for o in operands if is_numeric(o)), None)
+        name = None if numeric is None else metric_name(numeric)
+        wrong = [
+            (o, t)
+            for o in operands
+            if (t := _no_number(o) or (_days(o, span) if name == "freshness" else None)) is not None
+        ]
         if not wrong or numeric is None:
             continue
-        name = metric_name(numeric)
         operand, text = wrong[0]
         is_text = isinstance(operand, exp.Literal)
         hours = _DURATION.fullmatch(text) if name == "freshness" else None
@@ -226,7 +230,11 @@ def refuse_text_for_number(expanded: exp.Expr, metric_name: MetricName, span: Sp
             hint = f"freshness is in hours: write {value:g}"
         else:
             hint = "write the number without quotes" if is_text else "write a number"
-        shown = f"'{text}' is a text" if is_text else f"{to_sql(operand)} is not"
+        shown = f"{to_sql(operand)} is not"
+        if is_text:
+            shown = f"'{text}' is a text"
+        elif isinstance(operand, exp.TryCast):
+            shown = f"to Spark {text} is the number {operand.this}"
         raise CompileError(
             f"{name or to_sql(numeric)} is a number, but {shown}",
             span=locate(span, text if is_text else "interval"),
@@ -240,6 +248,15 @@ def _no_number(operand: exp.Expr) -> str | None:
         return f"{operand.this.this} {operand.args.get('unit') or ''}".strip()
     is_text = isinstance(operand, exp.Literal) and operand.is_string
     return str(operand.this) if is_text and not reads_as_number(str(operand.this)) else None
+
+
+def _days(operand: exp.Expr, span: Span) -> str | None:
+    """`1d` as it is written: to Spark the double 1.0, to who writes it of an age a day."""
+    literal = operand.this if isinstance(operand, exp.TryCast) else None
+    if not isinstance(literal, exp.Literal):
+        return None
+    text = f"{literal.this}d"
+    return text if re.search(rf"(?<![\w.]){re.escape(text)}\b", span.text, re.IGNORECASE) else None
 
 
 def refuse_broken_regex(expanded: exp.Expr, span: Span) -> None:

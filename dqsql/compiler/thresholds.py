@@ -231,7 +231,9 @@ def _mostly(annotation: Annotation, rows: Predicate) -> CheckLimits:
     return CheckLimits(fails, warns, rows)
 
 
-_OWN_CONDITION = re.compile(r"\s*(?:satisfies(?:_if)?|compliance|expect)\s*\(", re.IGNORECASE)
+_OWN_CONDITION = re.compile(
+    r"\s*(?:satisfies(?P<premise>_if)?|compliance|expect)\s*\(", re.IGNORECASE
+)
 _SEVERAL = "write an annotation for each"
 
 
@@ -239,7 +241,7 @@ def _row_demands(annotation: Annotation, rows: Predicate, setting: str) -> list[
     """What the check demands of rows. Raises CompileError: it is not about rows."""
     parts = list(conjuncts(rows.ast))
     demands = [d for part in parts if (d := _row_demand(part, rows)) is not None]
-    if _OWN_CONDITION.match(annotation.expression):
+    if (own := _OWN_CONDITION.match(annotation.expression)) and not own["premise"]:
         # That a row without a value passes is what the condition itself says.
         demands = [replace(d, needs=()) for d in demands]
     if len(demands) < len(parts):
@@ -305,8 +307,13 @@ def _row_count(counted: exp.Expr) -> exp.Expr:
 
 
 def _values(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
-    """What must have a value in `x is null or y is null or ..`: a row without one says nothing."""
+    """What must have a value in `x is null or y is null or ..`: a row without one says nothing.
+
+    And neither does one that does not meet the premise in `case when x then y else true end`.
+    """
     met = None if condition is None else condition.unnest()
+    if isinstance(met, exp.Case) and met.args["ifs"] and met.args.get("default") == exp.true():
+        return (formula("case when {0} then true end", met.args["ifs"][0].this),)
     if not isinstance(met, exp.Or):
         return ()
     terms = [term.unnest() for term in met.flatten()]
@@ -325,7 +332,12 @@ def _keys(counted: exp.Expr) -> tuple[exp.Expr, ...]:
             # The relation, then pairs of a column and a key.
             return tuple(node.expressions[1::2])
         if name == "frequency":
-            return tuple(node.expressions[1:]) if len(node.expressions) == 2 else ()
+            keys = node.expressions[1:]
+            if len(keys) == 1:
+                return tuple(keys)
+            # Rows without any value repeat nothing.
+            some = exp.or_(*(exp.Not(this=exp.Is(this=k, expression=exp.Null())) for k in keys))
+            return (formula("case when {0} then true end", some),)
     return ()
 
 
@@ -349,6 +361,10 @@ def _passing_share(annotation: Annotation, demand: _RowDemand) -> MetricUse:
     if demand.needs:
         there = [exp.Not(this=exp.Is(this=n.copy(), expression=exp.Null())) for n in demand.needs]
         share = restrict(share, exp.and_(*there))
+    own = _OWN_CONDITION.match(annotation.expression)
+    if own is not None and own["premise"]:
+        # Rows of which none meets the premise all meet the check.
+        share = formula("case when {0} > 0 then coalesce({1}, 1) end", demand.rows, share)
     return _use(annotation, [demand], PASSING_SHARE, share)
 
 

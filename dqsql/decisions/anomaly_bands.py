@@ -15,6 +15,7 @@ from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
 from dqsql.decisions.forecasts import median_of
 from dqsql.decisions.magnitudes import for_zero, is_counted, is_volume
 from dqsql.decisions.seasonal import batches_a_day
+from dqsql.decisions.stationarity import RECURS
 from dqsql.decisions.strategies import Prediction, Series
 from dqsql.decisions.tails import PRIOR, PRIOR_OF_RATES, fit_tails
 
@@ -36,6 +37,11 @@ _RATE_ALONE = 1e-5
 # largest of them than a Student's t of so many degrees of freedom. By the heavy tails that some
 # promotions and holidays are, among the errors of a quiet table, all of its rows might be missing.
 _MANY, _FALL = 30, 6.0
+# The largest error is one of the newest so many, and counts as no more than so many times the third
+# largest: one feast, or one doubled load, would let all of them pass for two years. Errors so near
+# to a larger one are of the same events, once there are enough to have seen others.
+_NEWEST, _ALONE = 180, 1.3
+_NEAR, _ENOUGH = 14, 120
 # So many batches a day are several.
 _SEVERAL = 2
 
@@ -142,7 +148,7 @@ class _Ends:
     """How far errors may reach on one side, by the largest of them; see `_FALL`.
 
     Attributes:
-        most: S, the largest; infinite where it does not count.
+        most: S, the largest, as far as it is not alone; infinite where it does not count.
         size: S, how many errors there are, and the next one.
     """
 
@@ -153,8 +159,18 @@ class _Ends:
     def of(cls, errors: FloatArray, floor: FloatArray, volumes: BoolArray) -> _Ends:
         """By errors of S series, those on this side being positive, and which count rows."""
         size = np.count_nonzero(~np.isnan(errors), axis=1)
-        most = np.maximum(np.nanmax(errors, axis=1), floor)
-        return cls(np.where(volumes & (size >= _MANY), most, np.inf), size + 1.0)
+        number = np.minimum(size, _NEWEST)
+        place = np.arange(errors.shape[1])
+        known = ~np.isnan(errors) & (place >= (size - number)[:, None])
+        others = np.where(known, errors, -np.inf)
+        largest = others.max(axis=1)
+        near = np.where(number >= _ENOUGH, _NEAR, 0)[:, None]
+        for _ in range(RECURS - 1):
+            apart = np.abs(place - others.argmax(axis=1)[:, None]) > near
+            others = np.where(apart, others, -np.inf)
+        usual = np.maximum(others.max(axis=1), floor)
+        most = np.maximum(np.minimum(largest, _ALONE * usual), floor)
+        return cls(np.where(volumes & (size >= _MANY), most, np.inf), number + 1.0)
 
     def reach(self, rate: float) -> FloatArray:
         """The end at a rate of this side."""

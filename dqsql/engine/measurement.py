@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from dqsql.compiler.comparisons import is_met
@@ -73,9 +74,13 @@ def _holds(check: Check, part: Check | SecondThreshold, row: Mapping[str, Any]) 
     """
     verdict: bool | None = row[part.alias]
     values = {alias: row[alias] for alias in check.metrics}
+    are_numbers = all(
+        isinstance(v, float | int | Decimal) and not isinstance(v, bool) for v in values.values()
+    )
     # Whole numbers and decimals are exact, and NaN is larger than any number, as in Spark.
-    are_floats = all(isinstance(v, float) and not math.isnan(v) for v in values.values())
-    if verdict is None or not are_floats or all(stable(v) == v for v in values.values()):
+    floats = [v for v in values.values() if isinstance(v, float)]
+    unstable = any(stable(v) != v for v in floats) and not any(map(math.isnan, floats))
+    if verdict is None or not are_numbers or not unstable:
         return verdict
     again = is_met(part.predicate, values, stable)
     return verdict if again is None else again

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -19,7 +19,7 @@ from dqsql.compiler.aggregates.sketches import with_hashed_maps
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
 from dqsql.compiler.trees import nodes
-from dqsql.dialect import to_sql, unquoted
+from dqsql.dialect import formula, to_sql, unquoted
 from dqsql.engine.relations import expression_types
 from dqsql.errors import EngineError, IncomparableError, QueryError
 from dqsql.model.metric_traits import NUMBERS_ONLY
@@ -118,7 +118,7 @@ class _Preparation:
     def fitted(self, state: StateColumn) -> StateColumn:
         """The state with lookups whose two sides have comparable types."""
         if state.relation is not None:
-            self._check_batches(state.relation)
+            state = replace(state, source=self._of_batches(state.relation))
         changed: dict[Lookup, Lookup] = {}
         for lookup in lookups_of(state):
             if lookup not in self._fitted:
@@ -159,20 +159,25 @@ class _Preparation:
             unique=_has_unique(relation, lookup.keys),
         )
 
-    def _check_batches(self, relation: Relation) -> None:
+    def _of_batches(self, relation: Relation) -> Relation:
+        """The relation with batches that are of the type of the model's. Raises QueryError."""
         own = None if relation.batch is None else check_batch_by(self.plan.model)
         batches = [] if relation.batch is None else [to_sql(relation.batch)]
         theirs = expression_types(self.spark, relation.sql, batches, relation.name)
-        if own is None:
-            return
+        if own is None or relation.batch is None:
+            return relation
         name = self.plan.model.name
         ours = expression_types(self.spark, self.view, [to_sql(own)], f"check model {name}")
-        if ours != theirs:
-            raise QueryError(
-                f"the batches of {name} are of type {ours[0]}, those of {relation.name} of type"
-                f" {theirs[0]}: their numbers of rows cannot be compared by batch",
-                hint="give both models the same kind of batch_by",
-            )
+        if ours == theirs:
+            return relation
+        if {*ours, *theirs} == {"date", "string"}:
+            # A folder's day=2026-01-31 is a text, and the day in a file of the same table a date.
+            return replace(relation, batch=formula(f"try_cast({{0}} as {ours[0]})", relation.batch))
+        raise QueryError(
+            f"the batches of {name} are of type {ours[0]}, those of {relation.name} of type"
+            f" {theirs[0]}: their numbers of rows cannot be compared by batch; give both models"
+            " the same kind of batch_by"
+        )
 
 
 def _has_unique(relation: Relation, keys: Sequence[str]) -> bool:

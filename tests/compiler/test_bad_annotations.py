@@ -116,6 +116,8 @@ from .models import of_column, of_model
         ("@in_range(10, 2)", CompileError, 10, "no value is between 10 and 2", "2 and 10"),
         ("@freshness < '24 hours'", CompileError, 24, "freshness is a number", "write 24"),
         ("@freshness < interval 1 day", CompileError, 23, "INTERVAL '1' DAY is not", "write 24"),
+        ("@freshness < 1d", CompileError, 10, "to Spark 1d is the number 1", "write 24"),
+        ("@freshness < 30m", UnknownNameError, 23, "'30m' is not", "or 0.5 for 30 minutes"),
         ("@mean < interval 1 day", CompileError, 18, "mean is a number", "write a number"),
         ("@mean = null", CompileError, 18, "never true", "write mean is null"),
         ("@satisfies(y <> null)", CompileError, 26, "never true", "write y is not null"),
@@ -479,6 +481,12 @@ def test_a_bad_annotation_leaves_the_others(compile_model: CompileModel) -> None
         ("@rate > 1", "rename the macro to metric_rate or check_rate"),
         ("@check_not_null", "did you mean @not_null?"),
         ("@metric_mean > 1", "did you mean @mean?"),
+        ("@expect_column_mean_to_be_between(1, 2)", "@mean between"),
+        ("@expect_compound_columns_to_be_unique(x, y)", "@unique(a, b)"),
+        ("@at_least_one", "@count > 0"),
+        ("@sequential_values", "lag(x)"),
+        ("@not_accepted_values('a')", "x not in ('a', 'b')"),
+        ("@not_histogram_values('a')", "@satisfies_if(x is not null, not ..)"),
     ],
 )
 def test_a_macro_by_another_name(compile_model: CompileModel, annotation: str, hint: str) -> None:

@@ -269,6 +269,10 @@ def test_a_share_that_is_met_exactly_passes(spark: SparkSession) -> None:
         ("@expect(sum(y) <= sum(x) and sum(x) < 2)", Status.PASS),
         ("@expect(sum(y) > sum(x))", Status.FAIL),
         ("@expect(sum(x) <> sum(y))", Status.FAIL),
+        # Of a decimal and a float, both are floats.
+        ("@expect(sum(d) = sum(x))", Status.PASS),
+        ("@expect(sum(x) <> sum(d) or sum(x) > 2)", Status.PASS),
+        ("@expect(sum(d) <= sum(x) and max(n) = 9007199254740993)", Status.PASS),
         ("@expect(max(n) = 9007199254740992 and sum(x) > 0)", Status.FAIL),
         # Whole numbers and decimals are exact.
         ("@max(n) = 9007199254740993", Status.PASS),
@@ -303,6 +307,26 @@ def test_a_batch_that_could_not_be_checked_does_not_end_a_row(new_project: NewPr
         result = project.attempt(batches=[day(number)])
         found |= {r.batch: r.status for r in result.results}
     assert found == {day(1): Status.WARN, day(2): Status.ERROR, day(3): Status.FAIL}
+
+
+@pytest.mark.parametrize(
+    ("check", "status", "observed"),
+    [
+        # Two of the four rows that have a value repeat one.
+        ("@unique(a, b) {mostly: 0.9}", Status.FAIL, 0.5),
+        ("@unique(a, b) {mostly: 0.5}", Status.PASS, 0.5),
+        # Rows that do not meet the premise are none that meet the condition.
+        ("@satisfies_if(a = 2, b is not null) {mostly: 0.8}", Status.FAIL, 0.0),
+        ("@satisfies_if(a in (1, 2), b is not null) {mostly: 0.5}", Status.PASS, 0.5),
+        ("@satisfies_if(a = 3, b is not null) {mostly: 0.8}", Status.PASS, 1.0),
+    ],
+)
+def test_rows_that_say_nothing_are_in_no_share(
+    spark: SparkSession, check: str, status: Status, observed: float
+) -> None:
+    rows = [(1, 1)] * 2 + [(2, None)] * 2 + [(None, None)] * 16
+    (result,) = dqsql.check(spark.createDataFrame(rows, "a int, b int"), [check]).results
+    assert (result.status, result.observed) == (status, observed)
 
 
 def test_which_rows_a_share_is_about(new_project: NewProject) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dqsql.model.results import Status
 
 from .conftest import Project, Table, statuses, verdicts
@@ -56,6 +58,29 @@ def test_whole_relations(project: Project, table: Table) -> None:
         "row_count_of(empty_t) = 0": Status.PASS,
         "equal_row_count(empty_t)": Status.PASS,
         "fewer_rows_than(a)": Status.PASS,
+    }
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("text", "day"), ("day", "text")])
+def test_a_day_as_text_is_that_day(project: Project, table: Table, ours: str, theirs: str) -> None:
+    table(
+        "d_t",
+        "select date_add(date'2020-01-01', cast(id % 2 as int)) as day, id as n from range(5)",
+    )
+    table("e_t", "select day, cast(day as string) as text, n from d_t where n < 4")
+    project.write("b", f"{{{{ config(batch_by='{theirs}') }}}}\nselect {theirs}, n from e_t")
+    project.write(
+        "a",
+        f"{{{{ config(batch_by='{ours}') }}}}\n"
+        "-- @expect(sum(n) = metric('b', 'sum(n)')) @equal_row_count(b)\n"
+        "select day, cast(day as string) as text, n from d_t",
+    )
+    found = {(r.check_name, r.batch): r.status for r in project.run(select=["a"]).results}
+    assert found == {
+        ("expect(sum(n) = metric('b', 'sum(n)'))", "2020-01-01"): Status.FAIL,
+        ("equal_row_count(b)", "2020-01-01"): Status.FAIL,
+        ("expect(sum(n) = metric('b', 'sum(n)'))", "2020-01-02"): Status.PASS,
+        ("equal_row_count(b)", "2020-01-02"): Status.PASS,
     }
 
 
