@@ -1,9 +1,9 @@
 """Checks that could not be computed on batches of earlier runs: tried again, and told until then.
 
 Whether a check works now is only known by computing it: on the oldest of the batches that lack it,
-and on the newest. Where it does, the others follow in parts, each twice as large as the one before
-it, so that a batch on whose values it fails is not in the way of others. They come before the
-batches that are new, which are compared with them.
+and on the newest. Where it does, the others follow in parts, each four times as large as the one
+before it, so that a batch on whose values it fails is not in the way of others. They come before
+the batches that are new, which are compared with them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class UncomputedChecks:
                 more = check(part)
                 hopeless |= self.note(more.results)
                 done = more if done is None else joined_results(done, more)
-                again, size = again + len(part), 2 * size
+                again, size = again + len(part), 4 * size
         if done is None:
             return None
         were = plural(again, "batch was", "batches were")

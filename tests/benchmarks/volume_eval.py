@@ -3,9 +3,10 @@
     python -m tests.benchmarks.volume_eval [--series N] [--rates R,..]
 
 Made-up numbers of rows with a weekly season, growth and noise of 5%, as of `FAMILIES`: without
-events; with a promotion of three days (+35%) every 29 days; with holidays (-35%); with both; and of
-an hourly feed with 10 rows at night and 280 at noon. From `START` batches on, each third batch
-without an event is decided, as it is and with other numbers of rows; of hours, those from 9 to 17.
+events; with a promotion of three days (+35%) every 29 days; with holidays (-35%); with both; with
+promotions and one spike, or one season of sales and feasts, half a year ago; and of an hourly feed
+with 10 rows at night and 280 at noon. From `START` batches on, each third batch without an event
+is decided, as it is and with other numbers of rows; of hours, those from 9 to 17.
 """
 
 from __future__ import annotations
@@ -22,6 +23,15 @@ from dqsql.decisions.strategies_auto import Auto
 DAYS, START, EVERY = 90, 45, 3
 HOURS, HOURS_START = 24 * 28, 24 * 20
 HOLIDAYS = (20, 33, 54, 71)
+# Days of the longer series, the first that is decided, and what came once: factors from a day on.
+LONG, LONG_START = 230, 200
+SPIKE: Mapping[int, Sequence[float]] = {60: (4.5,)}
+SEASON: Mapping[int, Sequence[float]] = {
+    60: (1.5, 2, 2.5, 3.5, 4, 3, 2.5, 2),
+    68: (1.5,) * 22,
+    90: (0.4, 0.1, 0.3),
+    97: (0.3,),
+}
 FACTORS: Mapping[str, float] = {"as it is": 1.0, "half": 0.5, "a third": 1 / 3, "double": 2.0}
 # Numbers of rows, their times, and which of them have no event.
 Series = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -39,6 +49,19 @@ def daily(rng: np.random.Generator, *, promotions: bool, holidays: bool) -> Seri
     return rows.round(), times, ~(promoted | closed | beside) & (day >= START)
 
 
+def after(rng: np.random.Generator, once: Mapping[int, Sequence[float]]) -> Series:
+    """A shop's orders a day, long after something that came once."""
+    day = np.arange(LONG)
+    promoted = day % 29 < 3
+    rows = rng.uniform(100, 2000) * (1 + 0.4 * (day % 7 >= 5)) * 1.001**day
+    rows *= rng.normal(1, 0.05, LONG) * np.where(promoted, 1.35, 1)
+    for first, factors in once.items():
+        rows[first : first + len(factors)] *= factors
+    times = np.datetime64("2024-01-01", "D") + day
+    beside = np.isin(day % 29, (3, 28))
+    return rows.round(), times, ~(promoted | beside) & (day >= LONG_START)
+
+
 def hourly(rng: np.random.Generator) -> Series:
     """Payments an hour."""
     hour = np.arange(HOURS)
@@ -54,6 +77,8 @@ FAMILIES: Mapping[str, Callable[[np.random.Generator], Series]] = {
     "promotions": lambda rng: daily(rng, promotions=True, holidays=False),
     "holidays": lambda rng: daily(rng, promotions=False, holidays=True),
     "both": lambda rng: daily(rng, promotions=True, holidays=True),
+    "spike": lambda rng: after(rng, SPIKE),
+    "season": lambda rng: after(rng, SEASON),
     "hours": hourly,
 }
 

@@ -547,6 +547,32 @@ def test_promotions_and_holidays_do_not_hide_a_table_that_was_loaded_twice() -> 
     assert np.mean(found(1 / 3)) > 0.9
 
 
+@pytest.mark.parametrize("events", ["a spike", "an empty load", "a season"])
+def test_what_came_once_hides_no_doubled_load(events: str) -> None:
+    """One Black Friday let all doubled and halved loads pass for two years."""
+    rng = np.random.default_rng(4)
+    day = np.arange(260)
+    rows = 800 * (1 + 0.4 * (day % 7 >= 5)) * 1.001**day * rng.normal(1, 0.06, 260)
+    rows[60:70] *= {
+        "a spike": [4.5] + 9 * [1],
+        "an empty load": [0.15] + 9 * [1],
+        "a season": [1.5, 2, 2.5, 3.5, 4, 3, 2.5, 2, 0.4, 0.1],
+    }[events]
+    days = np.datetime64("2024-01-01", "D") + day
+    chosen = Auto(fpr=0.0034)
+
+    def found(times: float) -> float:
+        inputs = [
+            AnomalyInput(rows[:i].round(), days[:i], round(rows[i] * times), days[i])
+            for i in range(200, 260, 3)
+        ]
+        return float(np.mean([d.anomalous for d in evaluate_many(chosen, inputs)]))
+
+    assert found(1) == 0
+    assert found(2) > 0.9
+    assert found(0.5) > 0.9
+
+
 def test_the_p_value_of_a_volume_is_that_of_its_band() -> None:
     rng = np.random.default_rng(2)
     rows = (1000 * np.exp(0.1 * rng.standard_t(3, size=120))).round()
