@@ -54,7 +54,9 @@ _ELSEWHERE = {
         "satisfies_if(x is not null, x not in ('a', 'b'))": (
             "not_accepted_values not_be_in_set not_in not_one_of"
         ),
-        "satisfies_if(x is not null, x not between 1 and 9)": "not_in_range not_be_between",
+        "satisfies_if(x is not null, x not between 1 and 9)": (
+            "not_in_range not_between not_be_between"
+        ),
         "satisfies_if(x is not null, not x rlike 'regex')": "not_matches not_match_regex",
         "duplicate_count > 0": "not_unique",
         "anomaly(row_count)": "anomaly_detection anomalies",

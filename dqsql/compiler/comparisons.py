@@ -58,14 +58,15 @@ def number(node: exp.Expr) -> float | None:
     return None if value is None else float(value)
 
 
-def _exact(node: exp.Expr) -> Decimal | None:
+def _exact(node: exp.Expr) -> Decimal | float | None:
+    """As `number`, exact where it is so to Spark: `1e2` is a float."""
     if isinstance(node, exp.Paren | exp.Cast):
         return _exact(node.this)
     if isinstance(node, exp.Neg):
         value = _exact(node.this)
         return None if value is None else -value
     if isinstance(node, exp.Literal) and not node.is_string:
-        return Decimal(node.this)
+        return float(node.this) if "e" in node.this.lower() else Decimal(node.this)
     return None
 
 

@@ -27,7 +27,8 @@ from dqsql.errors import CompileError, Span
 
 MetricName = Callable[[exp.Expr], str | None]
 
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(hour|day|minute|week|h|d|m)s?\s*", re.IGNORECASE)
+_DURATION = re.compile(r"\s*(\d*\.?\d+)\s*(hour|day|minute|week|h|d|m)s?\s*", re.IGNORECASE)
+_DOUBLE = re.compile(r"(?<![\w.])(\d*\.?\d+)d\b", re.IGNORECASE)
 # A year 0000 stands for no date on purpose.
 _DATE = re.compile(r"(?!0000)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
 _HOURS = {"hour": 1, "h": 1, "day": 24, "d": 24, "minute": 1 / 60, "m": 1 / 60, "week": 168}
@@ -233,8 +234,8 @@ def refuse_text_for_number(expanded: exp.Expr, metric_name: MetricName, span: Sp
         shown = f"{to_sql(operand)} is not"
         if is_text:
             shown = f"'{text}' is a text"
-        elif isinstance(operand, exp.TryCast):
-            shown = f"to Spark {text} is the number {operand.this}"
+        elif hours is not None and isinstance(operand.unnest(), exp.TryCast):
+            shown = f"to Spark {text} is the number {text[:-1]}"
         raise CompileError(
             f"{name or to_sql(numeric)} is a number, but {shown}",
             span=locate(span, text if is_text else "interval"),
@@ -252,11 +253,13 @@ def _no_number(operand: exp.Expr) -> str | None:
 
 def _days(operand: exp.Expr, span: Span) -> str | None:
     """`1d` as it is written: to Spark the double 1.0, to who writes it of an age a day."""
+    operand = operand.unnest()
     literal = operand.this if isinstance(operand, exp.TryCast) else None
     if not isinstance(literal, exp.Literal):
         return None
-    text = f"{literal.this}d"
-    return text if re.search(rf"(?<![\w.]){re.escape(text)}\b", span.text, re.IGNORECASE) else None
+    # Behind the check stand its settings.
+    written = _DOUBLE.finditer(span.text.partition("{")[0])
+    return next((m[0] for m in written if float(m[1]) == float(literal.this)), None)
 
 
 def refuse_broken_regex(expanded: exp.Expr, span: Span) -> None:

@@ -157,6 +157,8 @@ class _RowDemand:
     failing: exp.Expr
     rows: exp.Expr
     needs: tuple[exp.Expr, ...] = ()
+    # Whether rows of which none has what is needed all meet it.
+    vacuous: bool = False
 
 
 def _counted(annotation: Annotation, severity: Severity, rows: Predicate) -> CheckLimits:
@@ -231,9 +233,7 @@ def _mostly(annotation: Annotation, rows: Predicate) -> CheckLimits:
     return CheckLimits(fails, warns, rows)
 
 
-_OWN_CONDITION = re.compile(
-    r"\s*(?:satisfies(?P<premise>_if)?|compliance|expect)\s*\(", re.IGNORECASE
-)
+_OWN_CONDITION = re.compile(r"\s*(?:satisfies|compliance|expect)\s*\(", re.IGNORECASE)
 _SEVERAL = "write an annotation for each"
 
 
@@ -241,9 +241,9 @@ def _row_demands(annotation: Annotation, rows: Predicate, setting: str) -> list[
     """What the check demands of rows. Raises CompileError: it is not about rows."""
     parts = list(conjuncts(rows.ast))
     demands = [d for part in parts if (d := _row_demand(part, rows)) is not None]
-    if (own := _OWN_CONDITION.match(annotation.expression)) and not own["premise"]:
+    if _OWN_CONDITION.match(annotation.expression):
         # That a row without a value passes is what the condition itself says.
-        demands = [replace(d, needs=()) for d in demands]
+        demands = [replace(d, needs=(), vacuous=False) for d in demands]
     if len(demands) < len(parts):
         raise _problem(
             annotation,
@@ -290,6 +290,9 @@ def _share_demand(use: MetricUse, node: exp.Expr) -> _RowDemand | None:
     if not is_rows or function_name(part) not in ("count", "count_if"):
         return None
     failing = formula("case when {0} > 0 then {0} - {1} end", whole, part)
+    premise = _premise(_argument(part))
+    if premise is not None:
+        return _RowDemand(use, failing, whole, (premise,), vacuous=True)
     return _RowDemand(use, failing, whole, _values(_argument(part)))
 
 
@@ -306,14 +309,18 @@ def _row_count(counted: exp.Expr) -> exp.Expr:
     return rows
 
 
-def _values(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
-    """What must have a value in `x is null or y is null or ..`: a row without one says nothing.
-
-    And neither does one that does not meet the premise in `case when x then y else true end`.
-    """
+def _premise(condition: exp.Expr | None) -> exp.Expr | None:
+    """What has a value in rows that meet x in `case when x then y else true end`."""
     met = None if condition is None else condition.unnest()
-    if isinstance(met, exp.Case) and met.args["ifs"] and met.args.get("default") == exp.true():
-        return (formula("case when {0} then true end", met.args["ifs"][0].this),)
+    if not isinstance(met, exp.Case) or met.this is not None or len(met.args["ifs"]) != 1:
+        return None
+    is_premise = met.args.get("default") == exp.true()
+    return formula("case when {0} then true end", met.args["ifs"][0].this) if is_premise else None
+
+
+def _values(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
+    """What must have a value in `x is null or y is null or ..`: a row without one says nothing."""
+    met = None if condition is None else condition.unnest()
     if not isinstance(met, exp.Or):
         return ()
     terms = [term.unnest() for term in met.flatten()]
@@ -361,9 +368,7 @@ def _passing_share(annotation: Annotation, demand: _RowDemand) -> MetricUse:
     if demand.needs:
         there = [exp.Not(this=exp.Is(this=n.copy(), expression=exp.Null())) for n in demand.needs]
         share = restrict(share, exp.and_(*there))
-    own = _OWN_CONDITION.match(annotation.expression)
-    if own is not None and own["premise"]:
-        # Rows of which none meets the premise all meet the check.
+    if demand.vacuous:
         share = formula("case when {0} > 0 then coalesce({1}, 1) end", demand.rows, share)
     return _use(annotation, [demand], PASSING_SHARE, share)
 

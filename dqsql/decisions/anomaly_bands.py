@@ -37,11 +37,12 @@ _RATE_ALONE = 1e-5
 # largest of them than a Student's t of so many degrees of freedom. By the heavy tails that some
 # promotions and holidays are, among the errors of a quiet table, all of its rows might be missing.
 _MANY, _FALL = 30, 6.0
-# The largest error is one of the newest so many, and counts as no more than so many times the third
-# largest: one feast, or one doubled load, would let all of them pass for two years. Errors so near
-# to a larger one are of the same events, once there are enough to have seen others.
-_NEWEST, _ALONE = 180, 1.3
-_NEAR, _ENOUGH = 14, 120
+# The largest error is one of the newest so many. Where enough are known to have seen most events,
+# it counts as no more than so many times the third largest; those so near to a larger one are of
+# the same event. One feast, or one doubled load, would let all of them pass for two years. Where
+# the third largest is hardly more than the resolution, it says nothing.
+_NEWEST, _ENOUGH = 180, 120
+_ALONE, _NEAR, _SMALL = 1.5, 14, 3.0
 # So many batches a day are several.
 _SEVERAL = 2
 
@@ -164,12 +165,12 @@ class _Ends:
         known = ~np.isnan(errors) & (place >= (size - number)[:, None])
         others = np.where(known, errors, -np.inf)
         largest = others.max(axis=1)
-        near = np.where(number >= _ENOUGH, _NEAR, 0)[:, None]
         for _ in range(RECURS - 1):
-            apart = np.abs(place - others.argmax(axis=1)[:, None]) > near
+            apart = np.abs(place - others.argmax(axis=1)[:, None]) > _NEAR
             others = np.where(apart, others, -np.inf)
-        usual = np.maximum(others.max(axis=1), floor)
-        most = np.maximum(np.minimum(largest, _ALONE * usual), floor)
+        usual = others.max(axis=1)
+        alone = (number >= _ENOUGH) & (usual > _SMALL * floor)
+        most = np.maximum(np.where(alone, np.minimum(largest, _ALONE * usual), largest), floor)
         return cls(np.where(volumes & (size >= _MANY), most, np.inf), number + 1.0)
 
     def reach(self, rate: float) -> FloatArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,8 @@ from dqsql.engine.feasible import Feasible
 from dqsql.engine.values import WITHHELD, as_number_or_text, stable
 from dqsql.model.plan import PROFILES, Check, Metric, Plan, SecondThreshold
 from dqsql.model.results import CheckOutcome, MetricValue
+
+_LARGEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,12 @@ def _holds(check: Check, part: Check | SecondThreshold, row: Mapping[str, Any]) 
     are_numbers = all(
         isinstance(v, float | int | Decimal) and not isinstance(v, bool) for v in values.values()
     )
-    # Whole numbers and decimals are exact, and NaN is larger than any number, as in Spark.
+    # Whole numbers and decimals are exact, and NaN is larger than any number to Spark alone.
     floats = [v for v in values.values() if isinstance(v, float)]
-    unstable = any(stable(v) != v for v in floats) and not any(map(math.isnan, floats))
-    if verdict is None or not are_numbers or not unstable:
+    unstable = any(stable(v) != v for v in floats)
+    # Of the largest, what is rounded off is whole.
+    able = are_numbers and all(abs(v) < _LARGEST for v in floats)
+    if verdict is None or not able or not unstable:
         return verdict
     again = is_met(part.predicate, values, stable)
     return verdict if again is None else again

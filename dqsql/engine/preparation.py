@@ -20,7 +20,9 @@ from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
 from dqsql.compiler.trees import nodes
 from dqsql.dialect import formula, to_sql, unquoted
+from dqsql.engine.failures import translated
 from dqsql.engine.relations import expression_types
+from dqsql.engine.selects import fetched
 from dqsql.errors import EngineError, IncomparableError, QueryError
 from dqsql.model.metric_traits import NUMBERS_ONLY
 from dqsql.model.plan import Plan, Relation, StateColumn
@@ -170,7 +172,8 @@ class _Preparation:
         ours = expression_types(self.spark, self.view, [to_sql(own)], f"check model {name}")
         if ours == theirs:
             return relation
-        if {*ours, *theirs} == {"date", "string"}:
+        days = {*ours, *theirs} == {"date", "string"}
+        if days and (theirs == ["date"] or self._are_days(relation)):
             # A folder's day=2026-01-31 is a text, and the day in a file of the same table a date.
             return replace(relation, batch=formula(f"try_cast({{0}} as {ours[0]})", relation.batch))
         raise QueryError(
@@ -178,6 +181,15 @@ class _Preparation:
             f" {theirs[0]}: their numbers of rows cannot be compared by batch; give both models"
             " the same kind of batch_by"
         )
+
+    def _are_days(self, relation: Relation) -> bool:
+        """Whether all texts of batches are days: of '2024-01', Spark makes the first of January."""
+        text = to_sql(relation.batch or exp.null())
+        with translated(f"the batches of {relation.name} cannot be read"):
+            others = self.spark.table(relation.sql).where(
+                f"not (({text}) <=> cast(try_cast(({text}) as date) as string))"
+            )
+            return not fetched(others.selectExpr("1 as other").limit(1)).num_rows
 
 
 def _has_unique(relation: Relation, keys: Sequence[str]) -> bool:

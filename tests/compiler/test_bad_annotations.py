@@ -117,6 +117,7 @@ from .models import of_column, of_model
         ("@freshness < '24 hours'", CompileError, 24, "freshness is a number", "write 24"),
         ("@freshness < interval 1 day", CompileError, 23, "INTERVAL '1' DAY is not", "write 24"),
         ("@freshness < 1d", CompileError, 10, "to Spark 1d is the number 1", "write 24"),
+        ("@freshness < (.5d)", CompileError, 10, "to Spark .5d is the number .5", "write 12"),
         ("@freshness < 30m", UnknownNameError, 23, "'30m' is not", "or 0.5 for 30 minutes"),
         ("@mean < interval 1 day", CompileError, 18, "mean is a number", "write a number"),
         ("@mean = null", CompileError, 18, "never true", "write mean is null"),

@@ -269,6 +269,9 @@ def test_a_share_that_is_met_exactly_passes(spark: SparkSession) -> None:
         ("@expect(sum(y) <= sum(x) and sum(x) < 2)", Status.PASS),
         ("@expect(sum(y) > sum(x))", Status.FAIL),
         ("@expect(sum(x) <> sum(y))", Status.FAIL),
+        ("@expect(max(n) = 9007199254740992e0 and sum(x) > 0)", Status.PASS),
+        ("@expect(avg(n - id) <= max(n))", Status.PASS),
+        ("@expect(avg(n - id) < min(n))", Status.PASS),
         # Of a decimal and a float, both are floats.
         ("@expect(sum(d) = sum(x))", Status.PASS),
         ("@expect(sum(x) <> sum(d) or sum(x) > 2)", Status.PASS),

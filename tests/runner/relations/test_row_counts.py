@@ -84,6 +84,15 @@ def test_a_day_as_text_is_that_day(project: Project, table: Table, ours: str, th
     }
 
 
+def test_a_month_as_text_is_no_day(project: Project, table: Table) -> None:
+    table("a_t", "select date'2020-01-01' as day, '2020-01' as month")
+    project.write("a", "{{ config(batch_by='day') }}\n-- @equal_row_count(b)\nselect * from a_t")
+    project.write("b", "{{ config(batch_by='month') }}\nselect month from a_t")
+    (found,) = project.run(select=["a"]).results
+    assert found.status is Status.ERROR
+    assert "those of b of type string" in found.message
+
+
 def test_batches_of_another_kind_are_an_error(project: Project, table: Table) -> None:
     table("a_t", "select date'2020-01-01' as day, 1 as n")
     project.write("a", CHECKED)
