@@ -17,7 +17,6 @@ from dqsql.templating import MacroDef, MacroLibrary
 _EXPECTATION = re.compile(
     r"^(?:expect_column_values_to_|expect_column_|expect_table_|expect_|has_|is_)"
 )
-_BY, _NEXT = "ts", "next_from"
 _ELSEWHERE = {
     theirs: ours
     for ours, names in {
@@ -60,11 +59,13 @@ _ELSEWHERE = {
         "satisfies_if(x is not null, not x rlike 'regex')": "not_matches not_match_regex",
         "duplicate_count > 0": "not_unique",
         "anomaly(row_count)": "anomaly_detection anomalies",
-        f"positive on a column of the SELECT: x - lag(x) over (order by {_BY}) as step": (
+        "positive on a column of the SELECT, x - lag(x) over (order by ts) as step": (
             "increasing be_increasing sequential_values"
         ),
-        f"satisfies(valid_to <= {_NEXT}) on a column of the SELECT: lead(valid_from) over"
-        f" (partition by id order by valid_from) as {_NEXT}": "mutually_exclusive_ranges",
+        "satisfies_if(next_from is not null, valid_to <= next_from), with a column of the SELECT:"
+        " lead(valid_from) over (partition by id order by valid_from) as next_from": (
+            "mutually_exclusive_ranges"
+        ),
         "matches('regex')": "regex regex_match match_regex valid_regex",
         "satisfies(condition)": (
             "expression_is_true condition check failed_rows invalid_count invalid_percent"

@@ -161,6 +161,8 @@ class _Ends:
         """By errors of S series, those on this side being positive, and which count rows."""
         size = np.count_nonzero(~np.isnan(errors), axis=1)
         number = np.minimum(size, _NEWEST)
+        if not volumes.any():
+            return cls(np.full(len(size), np.inf), number + 1.0)
         place = np.arange(errors.shape[1])
         known = ~np.isnan(errors) & (place >= (size - number)[:, None])
         others = np.where(known, errors, -np.inf)

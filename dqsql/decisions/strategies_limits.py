@@ -121,8 +121,8 @@ class AbsoluteChange(FixedLimits):
         limits = tuple(
             Limits(expected + m.lower, expected + m.upper, m.severity) for m in self.limits()
         )
-        basis = "the value before" if self.order == 1 else f"the {self.order} values before"
-        return Prediction(expected, basis, self.order, limits)
+        values = "value" if self.order == 1 else f"{self.order} values"
+        return Prediction(expected, f"the last accepted {values}", self.order, limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,9 @@ class RelativeRateOfChange(AbsoluteChange):
             raise TooLittleHistoryError(f"{self.order} values are needed, there are {known.size}")
         old = float(known[-self.order])
         limits = tuple(_times(old, limit) for limit in self.limits())
-        basis = "the value before" if self.order == 1 else f"the value {self.order} batches before"
+        basis = f"the accepted value {self.order} batches before"
+        if self.order == 1:
+            basis = "the last accepted value"
         return Prediction(old, basis, self.order, limits)
 
 

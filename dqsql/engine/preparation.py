@@ -112,6 +112,7 @@ class _Preparation:
     plan: Plan
     spark: SparkSession
     _fitted: dict[Lookup, Lookup | EngineError] = field(default_factory=dict)
+    _with_batches: dict[Relation, Relation] = field(default_factory=dict)
 
     @property
     def view(self) -> str:
@@ -119,8 +120,11 @@ class _Preparation:
 
     def fitted(self, state: StateColumn) -> StateColumn:
         """The state with lookups whose two sides have comparable types."""
-        if state.relation is not None:
-            state = replace(state, source=self._of_batches(state.relation))
+        relation = state.relation
+        if relation is not None:
+            if relation not in self._with_batches:
+                self._with_batches[relation] = self._of_batches(relation)
+            state = replace(state, source=self._with_batches[relation])
         changed: dict[Lookup, Lookup] = {}
         for lookup in lookups_of(state):
             if lookup not in self._fitted:
