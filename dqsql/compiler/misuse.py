@@ -216,11 +216,9 @@ def refuse_text_for_number(expanded: exp.Expr, metric_name: MetricName, span: Sp
         operands = [a for a in comparison.iter_expressions() if isinstance(a, exp.Expr)]
         numeric = next((o for o in operands if is_numeric(o)), None)
         name = None if numeric is None else metric_name(numeric)
-        wrong = [
-            (o, t)
-            for o in operands
-            if (t := _no_number(o) or (_days(o, span) if name == "freshness" else None)) is not None
-        ]
+        wrong = [(o, t) for o in operands if (t := _no_number(o)) is not None]
+        if name == "freshness":
+            wrong += [(o, t) for o in operands if (t := _days(o, span)) is not None]
         if not wrong or numeric is None:
             continue
         operand, text = wrong[0]

@@ -23,6 +23,7 @@ from dqsql.compiler.comparisons import (
     number,
     reads_as_number,
 )
+from dqsql.compiler.keys import not_null
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.predicates import MetricUse, Predicate, placeholder, restrict
 from dqsql.compiler.trees import conjuncts, filtered_by, function_name
@@ -343,7 +344,7 @@ def _keys(counted: exp.Expr) -> tuple[exp.Expr, ...]:
             if len(keys) == 1:
                 return tuple(keys)
             # Rows without any value repeat nothing.
-            some = exp.or_(*(exp.Not(this=exp.Is(this=k, expression=exp.Null())) for k in keys))
+            some = exp.or_(*(not_null(key.copy()) for key in keys))
             return (formula("case when {0} then true end", some),)
     return ()
 
