@@ -10,7 +10,7 @@ import datetime as dt
 import shlex
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,8 @@ class MonitorRun:
     batches that a person accepted or rejected; `before` is what monitors learned from before the
     scan. `replayed` is how many of the newest stored batches will be decided on again. A run that
     `holds` rows back does not learn from batches of which checks could not be computed; none learns
-    from `empty` ones, without rows. `finds_new` says that the run looks for what is new.
+    from `empty` ones, without rows. `finds_new` says that the run looks for what is new. `on_step`
+    is told what is being done.
     """
 
     place: Workplace
@@ -81,6 +82,7 @@ class MonitorRun:
     holds: bool = False
     empty: frozenset[str] = frozenset()
     finds_new: bool = False
+    on_step: Callable[[str], None] = lambda text: None
 
     def judge(
         self,
@@ -94,6 +96,7 @@ class MonitorRun:
         `values` are what the run measured, `results` the verdicts of all other checks.
         Raises DqsqlError.
         """
+        self.on_step("asking the monitors")
         ordered, values = sorted(batches, key=batch_order), list(values)
         by_batch: dict[str, list[Result]] = defaultdict(list)
         for result in results:
@@ -117,7 +120,10 @@ class MonitorRun:
         plan = self.place.plan
         known = self.place.ledger
         open_ones = Waiting.of(plan, known, ordered, rows, self.now, finds_new=self.finds_new)
+        told = _tenths(len(ordered))
         for index, batch in enumerate(ordered):
+            if index in told:
+                self.on_step(f"asking the monitors, {index} of {len(ordered)} batches done")
             if index and learn_before_scan(self.place, replace(before, batches=(batch,))):
                 return Judged(rest=tuple(ordered[index:]))
             new = waiting.judged(
@@ -281,6 +287,11 @@ class MonitorRun:
             detector.prepare(batches)
         verdicts = (r for detector in detectors for batch in batches for r in detector.judge(batch))
         return Judged(tuple(verdicts), tuple(context.derived), (), tuple(context.failures))
+
+
+def _tenths(count: int) -> frozenset[int]:
+    """How many of so many batches are done when that is told: for each would be long logs."""
+    return frozenset(count * part // 10 for part in range(1, 10)) - {0}
 
 
 def _warns(monitor: Monitor) -> bool:

@@ -393,7 +393,6 @@ class ModelRun:
         """Let the monitors learn and decide."""
         if not self.plan.monitors:
             return Judged()
-        self._step("asking the monitors")
         run = MonitorRun(
             place=self._place(tested.before, tested.batch_type),
             run_id=self.run_id,
@@ -407,6 +406,7 @@ class ModelRun:
             holds=self._holds,
             empty=tested.without_rows,
             finds_new=(self._choice or tested.choice).newest is not None,
+            on_step=self._step,
         )
         return run.judge(tested.batches, measured.values, measured.rows, results)
 

@@ -58,7 +58,7 @@ from dqsql.runner.notify import AfterRun, notify_due
 from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people, resolve_gone
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
-from dqsql.runner.warnings import model_warnings, project_warnings
+from dqsql.runner.warnings import model_warnings, project_warnings, renamed_warnings
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -273,6 +273,9 @@ class ProjectRun:
         described = [p for p in plans if p.model.name in worked - self._changes.unchanged]
         types = {m.model: m.columns for m in models}
         gone = self._gone(store)
+        begun = [p.model for p in described if p.model.name not in known]
+        renamed = (*renamed_warnings(store, gone, self.ledgers, begun),)
+        result = replace(result, warnings=(*result.warnings, *renamed))
         store_dimensions(store, described, types, self.started, gone, self._project)
         checked = {m.model for m in models if m.batches}
         left = [p for p in plans if p.model.name in worked - checked and not lacks_columns(p.model)]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
 from dqsql.engine.batches import BatchChoice, BatchRequest
 from dqsql.model.batches import TIME_ZONE, is_utc
-from dqsql.model.project import NoData, Project, Target
-from dqsql.model.results import ModelResult, Result, Status
+from dqsql.model.project import CheckModel, NoData, Project, Target
+from dqsql.model.results import BatchRecord, ModelResult, Result, Status
+from dqsql.model.tables import MODELS
 from dqsql.model.wording import first_of, gone_rows, plural
+
+if TYPE_CHECKING:
+    from dqsql.engine.storage_base import Store
 
 
 def project_warnings(project: Project) -> tuple[str, ...]:
@@ -54,6 +59,30 @@ def model_warnings(models: Sequence[ModelResult]) -> Iterator[str]:
     )
     yield from _no_rows(models)
     yield from unbatched_warnings(models)
+
+
+def renamed_warnings(
+    store: Store,
+    gone: Collection[str],
+    ledgers: Mapping[str, Mapping[str, BatchRecord]],
+    new: Iterable[CheckModel],
+) -> Iterator[str]:
+    """What is told of models without a history whose text is that of a model that is `gone`.
+
+    Raises StorageError.
+    """
+    if not gone:
+        return
+    rows = store.select(MODELS, ("model", "checksum", "valid_to"), {"model": sorted(gone)})
+    names = {row["checksum"]: row["model"] for row in rows if row["valid_to"] is None}
+    for model in new:
+        if old := names.get(model.checksum):
+            batches = plural(len(ledgers[old]), "batch", "batches")
+            yield (
+                f"{model.name} has the text of {old}, which is gone: if you renamed it, the history"
+                f" of {batches} stays under the name {old}, and monitors of {model.name} start"
+                f" again. Name it {old} to go on with that history"
+            )
 
 
 def _left_while_running(results: Iterable[Result]) -> Iterator[str]:

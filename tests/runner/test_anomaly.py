@@ -11,6 +11,7 @@ import pytest
 
 from dqsql import explain
 from dqsql.errors import AnnotationError, CompileError, DqsqlError
+from dqsql.model.events import RunListener
 from dqsql.model.results import Result, RunResult, Status
 
 from .conftest import NewProject
@@ -48,9 +49,22 @@ def verdicts(result: RunResult) -> dict[tuple[str, str | None, str], Result]:
     return {(r.check_name.split(",")[0], r.segment, r.batch or ""): r for r in result.results}
 
 
+class Asking(RunListener):
+    """Keeps how far the monitors are."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def model_step(self, model: str, step: str) -> None:
+        if step.startswith("asking"):
+            self.steps.append(step)
+
+
 def test_strategies_and_novelty(new_project: NewProject) -> None:
-    project = new_project(MODEL, ROWS)
-    found = verdicts(project.run())
+    project, asking = new_project(MODEL, ROWS), Asking()
+    found = verdicts(project.run(listener=asking))
+    done = [f"asking the monitors, {i} of 20 batches done" for i in range(2, 20, 2)]
+    assert asking.steps == ["asking the monitors", *done]
     last, odd = "2024-01-20", "2024-01-10"
 
     count = "anomaly(row_count"

@@ -584,6 +584,20 @@ def test_two_projects_do_not_share_the_batches_of_a_model(new_project: NewProjec
     assert project.run().models[0].skipped == "nothing new"
 
 
+def test_the_history_of_a_renamed_model(new_project: NewProject) -> None:
+    project = new_project(BY_DAY, DAYS)
+    assert project.run().warnings == ()
+    old, new = (project.root / "checks" / f"{name}.sql" for name in "mn")
+    old.rename(new)
+    (warning,) = project.run().warnings
+    assert warning.startswith("n has the text of m, which is gone: if you renamed it, the history")
+    assert "of 2 batches stays under the name m" in warning
+    assert project.run().warnings == ()
+    new.rename(old)
+    back = project.run()
+    assert (back.models[0].skipped, back.warnings) == ("nothing new", ())
+
+
 @pytest.mark.parametrize(
     "more", [{"event_time_start": "2024-01-01"}, {"event_time_end": "5"}, {"full_refresh": True}]
 )
