@@ -347,7 +347,10 @@ def _decide(
         history_size=prediction.size,
         explanation="",
     )
-    return replace(decision, explanation=explain(decision, prediction.basis))
+    basis = prediction.basis
+    if band is not None and band.as_a_year_ago:
+        basis += ", and the same days a year ago"
+    return replace(decision, explanation=explain(decision, basis))
 
 
 def _learned_limits(

@@ -43,17 +43,23 @@ _MANY, _FALL = 30, 6.0
 # the third largest is hardly more than the resolution, it says nothing.
 _NEWEST, _ENOUGH = 180, 120
 _ALONE, _NEAR, _SMALL = 1.5, 14, 3.0
+# What was unusual on the same days a year ago may come again, so many times as far: a feast grows.
+_AGAIN = 1.25
 # So many batches a day are several.
 _SEVERAL = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Values that are fine at a false-positive rate, and the p-value of the newest."""
+    """Values that are fine at a false-positive rate, and the p-value of the newest.
+
+    `as_a_year_ago` says that they are more because of the same days a year ago.
+    """
 
     lower: float
     upper: float
     p_value: float
+    as_a_year_ago: bool = False
 
 
 def bands_of(
@@ -113,12 +119,17 @@ def _bands_alike(
     # A drop is taken to be able to be as large as a spike was: a feast comes once a year.
     ends = [_Ends.of(kind(errors), floor, volumes & ~still) for kind in (np.abs, np.positive)]
 
-    def intervals(one: float) -> list[tuple[float, float]]:
+    def reaches(one: float) -> FloatArray:
         normal = floor * scipy.special.ndtri(1 - one / sides)
-        below, above = (
-            np.where(still, normal, np.minimum(side, end.reach(one / sides))) * factor
-            for side, end in zip(tails.reach(one / sides), ends, strict=True)
-        )
+        pairs = zip(tails.reach(one / sides), ends, strict=True)
+        learned = [np.minimum(side, end.reach(one / sides)) for side, end in pairs]
+        return np.where(still, normal, learned)
+
+    year_ago = np.array([p.year_ago for p in predictions]).T / reaches(rate)
+    wider = np.where(year_ago > 1, _AGAIN * year_ago, 1.0)
+
+    def intervals(one: float) -> list[tuple[float, float]]:
+        below, above = reaches(one) * wider * factor
         return [
             _interval(p, s, low, high)
             for p, s, low, high in zip(
@@ -132,16 +143,15 @@ def _bands_alike(
         kept = [_of_the_day(loose, rare, series) for loose, rare, series in pairs]
     away = np.array([distance(_positive(s, p), p) for p, s in zip(predictions, many, strict=True)])
     away /= factor
-    size = np.minimum(np.abs(away), 1e300)
+    size = np.minimum(np.abs(away) / np.where(away > 0, wider[1], wider[0]), 1e300)
     rare = np.where(away > 0, ends[1].beyond(size), ends[0].beyond(size))
     p_values = np.minimum(tails.beyond(size, away > 0), rare) * sides
     one_sided = {"spike": away > 0, "drop": away < 0}.get(settings.direction)
     if one_sided is not None:
         p_values = np.where(one_sided, p_values, 1.0)
-    return [
-        Band(*interval, p_value)
-        for interval, p_value in zip(kept, np.minimum(p_values, 1.0).tolist(), strict=True)
-    ]
+    again = np.any(wider > 1, axis=0)
+    columns = zip(kept, np.minimum(p_values, 1.0).tolist(), again.tolist(), strict=True)
+    return [Band(*interval, p_value, as_before) for interval, p_value, as_before in columns]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

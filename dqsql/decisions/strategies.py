@@ -62,6 +62,8 @@ class Prediction:
             by what it owes to the uncertainty of the expected value.
         leverage: variance of the expected value / that of a single value, >= 0.
         ratios: whether errors are those of logarithms, so that bounds are factors.
+        year_ago: how far below and above what was expected, >= 0, the values of the same days a
+            year ago were, in the unit of `errors`; 0 where none is known.
     """
 
     expected: float
@@ -72,6 +74,7 @@ class Prediction:
     errors: FloatArray = field(default_factory=lambda: np.empty(0))
     leverage: float = 0.0
     ratios: bool = False
+    year_ago: tuple[float, float] = (0.0, 0.0)
 
 
 class TooLittleHistoryError(Exception):

@@ -28,6 +28,8 @@ _CHUNK = 250
 _LEAST = 3
 # As how many errors of an hour those of all hours count.
 _WEIGHT = 8.0
+# So many days after a feast is the next one, by its date (in leap years, too) or day of the week.
+_YEAR = (364, 365, 366, 371)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +111,14 @@ def _prediction(
     chosen, ratios = forecasts.chosen, bool(forecasts.ratios[row])
     known = ~np.isnan(chosen.errors[row])
     errors = chosen.errors[row][known]
-    several = by_hour and batches_a_day(series) > 1
-    if several and series.times is not None and is_volume(series.known, series.new):
-        padded = values.size - series.times.size
-        errors = _of_the_hour(errors, series.times[known[padded:]], series.time)
+    year_ago = 0.0, 0.0
+    volume = is_volume(series.known, series.new)
+    if volume and series.times is not None and series.time is not None:
+        times = series.times[known[values.size - series.times.size :]]
+        if batches_a_day(series) == 1:
+            year_ago = _of_a_year_ago(errors, times, series.time)
+        elif by_hour:
+            errors = _of_the_hour(errors, times, series.time)
     size = int(np.count_nonzero(~np.isnan(values)))
     spread = float(np.sqrt(np.mean(np.square(errors)))) if errors.size else 0.0
     return strategies.Prediction(
@@ -123,11 +129,21 @@ def _prediction(
         errors=errors,
         leverage=float(chosen.factor[row] ** 2 - 1),
         ratios=ratios,
+        year_ago=year_ago,
     )
 
 
+def _of_a_year_ago(
+    errors: FloatArray, times: strategies.TimeArray, time: np.datetime64
+) -> tuple[float, float]:
+    """The largest errors below and above of the days of `_YEAR`; each 0 where there is none."""
+    days = (time.astype("datetime64[D]") - times.astype("datetime64[D]")).astype(np.int64)
+    found = errors[np.isin(days, _YEAR)]
+    return max(0.0, -float(found.min(initial=0.0))), float(found.max(initial=0.0))
+
+
 def _of_the_hour(
-    errors: FloatArray, times: strategies.TimeArray, time: np.datetime64 | None
+    errors: FloatArray, times: strategies.TimeArray, time: np.datetime64
 ) -> FloatArray:
     """Errors as large as they are at one time of day, of batches that come at several.
 
@@ -136,7 +152,7 @@ def _of_the_hour(
     two of its standard errors more: of an hour few are known, and a rate is promised.
     """
     hours = times.astype("datetime64[h]").astype(np.int64) % 24
-    if time is None or not errors.size or np.ptp(hours) == 0:
+    if not errors.size or np.ptp(hours) == 0:
         return errors
     now = int(time.astype("datetime64[h]").astype(np.int64) % 24)
     squares = np.square(errors)
