@@ -21,9 +21,10 @@ SETTING = "monitors"
 MAX_COLUMNS, MAX_NOVELTY = 150, 40
 # Names of columns that may be keys: of others, values would be counted for nothing.
 _KEY = re.compile(
-    r"(?:^|_)(?i:id|key|uuid|guid|code|no|nr|number)$"
+    r"(?:^|_)(?i:id|key|uuid|guid|code|no|nr|number|ref|reference|hash"
+    r"|sku|ean|upc|gtin|asin|isbn|isin|iban|vin)$"
     # orderId, CustomerID and InvoiceNo, and neither paid nor casino
-    r"|[a-z](?:Id|ID|Key|Uuid|UUID|Guid|GUID|Code|No|Nr|Number)$"
+    r"|[a-z](?:Id|ID|Key|Uuid|UUID|Guid|GUID|Code|No|Nr|Number|Ref|Hash|Sku|SKU)$"
 )
 # Casts to them take the day of a time.
 _DAYS = {exp.DataType.Type.DATE, exp.DataType.Type.DATE32}

@@ -212,11 +212,14 @@ def choose_batches(
     ledger: Mapping[str, BatchRecord],
     period: Period | None = None,
     lookback: int = 0,
+    *,
+    restated: bool = False,
 ) -> BatchChoice:
     """Choose among the batches in the data, by their `counts_by_batch`, by request and ledger.
 
-    Those that were checked before and have another number of rows now are checked again if they are
-    among the newest `lookback` batches, or were not over when they were checked.
+    The newest `lookback` batches that were checked before are checked again if anything is new, or
+    if rows are known to be `restated`; others if they were not over when they were checked, and
+    have another number of rows now. Those that have no rows any more are empty ones.
     """
     present = [b for b in counts_by_batch if b is not None]
     if request.batches:
@@ -236,30 +239,43 @@ def choose_batches(
     if not counts_by_batch and not request.start and not request.end:
         bounds = period if period is not None and period.bounded else None
         return BatchChoice((), gone=sum(bounds is None or bool(bounds.has(b)) for b in ledger))
-    if request.start or request.end:
-        return BatchChoice(tuple(present), (), notes)
     done = {b for b, r in ledger.items() if r.status is not BatchStatus.INCOMPLETE}
-    lost = tuple(b for b in done.difference(counts_by_batch) if ledger[b].rows)
+    lost = {b for b in done.difference(counts_by_batch) if ledger[b].rows}
+    if request.start or request.end:
+        lost = {b for b in lost if period is None or period.has(b)}
+    vanished = _vanished(lost, present)
+    if request.start or request.end:
+        empty = tuple(vanished)
+        return BatchChoice((*present, *empty), empty, (*notes, *_empty_note(empty)))
     unfinished = tuple(sorted(set(ledger).difference(done, counts_by_batch), key=batch_order))
-    gone = (*_lost_note(set(lost), present), *_unfinished_note(unfinished))
-    choice = BatchChoice(tuple(present), unbatched=unbatched, unfinished=unfinished, lost=lost)
+    notes = (*notes, *_unfinished_note(unfinished))
+    choice = BatchChoice(
+        tuple(present), unbatched=unbatched, unfinished=unfinished, lost=tuple(lost)
+    )
     if request.full_refresh:
-        return replace(choice, notes=(*notes, *gone))
+        empty = tuple(vanished)
+        notes = (*notes, *_empty_note(empty))
+        return replace(choice, batches=(*present, *empty), empty=empty, notes=notes)
+    known = sorted([*present, *vanished], key=batch_order)
+    newest = set(known[len(known) - min(lookback, len(known)) :])
+    empty = tuple(b for b in vanished if b in newest)
     changed = {b for b in present if b in done and counts_by_batch[b] != ledger[b].rows}
-    newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
     usual = usual_length(ledger.values()) if changed else dt.timedelta()
-    late, early = changed.intersection(newest), {b for b in changed if was_open(ledger[b], usual)}
+    late, early = changed & newest, {b for b in changed if was_open(ledger[b], usual)}
     again = late | early
+    if restated or empty or not done.issuperset(present) or again:
+        again |= newest & done
     chosen = tuple(b for b in present if b not in done or b in again)
-    notes = (*notes, *_again_note(late - early), *_early_note(early))
-    notes = (*notes, *_changed_note(changed - again), *gone)
+    notes = (*notes, *_again_note(late - early), *_early_note(early), *_empty_note(empty))
+    rest = [b for b in vanished if b not in empty]
+    notes = (*notes, *_changed_note(changed - again), *_lost_note(rest))
     lacking = (b for b in done.intersection(present).difference(chosen) if ledger[b].uncomputed)
     owed = sorted(lacking, key=batch_order)
     newest_one = max(present, key=batch_order, default=None)
     owing = tuple(reversed(owed))
     unjudged = tuple(b for b in present if b in done and ledger[b].judged_from is not None)
-    choice = replace(choice, batches=chosen, notes=notes, newest=newest_one, owed=owing)
-    return replace(choice, unjudged=unjudged)
+    choice = replace(choice, batches=(*chosen, *empty), empty=empty, notes=notes, owed=owing)
+    return replace(choice, newest=newest_one, unjudged=unjudged)
 
 
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:
@@ -290,13 +306,22 @@ def _changed_note(batches: set[str]) -> tuple[str, ...]:
     return _recheck_note(changed, "other rows now", onward_flags(changed[0], changed))
 
 
-def _lost_note(batches: set[str], present: Sequence[str]) -> tuple[str, ...]:
-    """What is told of batches without rows; older ones than all present may have been too old."""
+def _vanished(lost: Collection[str], present: Sequence[str]) -> list[str]:
+    """The batches without rows; older ones than all present may have been deleted for their age."""
     oldest = min(map(batch_order, present), default=None)
-    lost = {b for b in batches if oldest is not None and oldest < batch_order(b)}
-    # A range of times has no batch without rows.
-    flags = " ".join(batch_flags(sorted(lost, key=batch_order)))
-    return _recheck_note(lost, "no rows any more", flags)
+    found = (b for b in lost if oldest is not None and oldest < batch_order(b))
+    return sorted(found, key=batch_order)
+
+
+def _empty_note(batches: Sequence[str]) -> tuple[str, ...]:
+    if not batches:
+        return ()
+    have = plural(len(batches), "checked batch has", "checked batches have")
+    return (f"{have} no rows any more: {first_of(batches, 3)}; checked again as empty",)
+
+
+def _lost_note(batches: Sequence[str]) -> tuple[str, ...]:
+    return _recheck_note(batches, "no rows any more", " ".join(batch_flags(batches)))
 
 
 def _unfinished_note(batches: Sequence[str]) -> tuple[str, ...]:

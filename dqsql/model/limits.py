@@ -21,7 +21,8 @@ _SETTINGS = ("begin", "lookback", "max_segments", "failures_limit", "store_failu
 class RunLimits:
     """`begin` and `lookback` are about batches, `max_segments` and the rest about what is kept.
 
-    Without a `failures_limit` all failing rows are kept, in a table of the model's own.
+    Without a `failures_limit` all failing rows are kept, in a table of the model's own. `restated`
+    says that what the model reads is known to have changed since it was checked.
     """
 
     begin: str | None = None
@@ -29,6 +30,7 @@ class RunLimits:
     max_segments: int = 1_000
     failures_limit: int | None = 100
     store_failures: bool = False
+    restated: bool = False
 
     @property
     def keeps_all_failures(self) -> bool:

@@ -432,6 +432,7 @@ class ProjectRun:
             raise error_of(plan.rejected)
         ledger = self.ledgers.setdefault(model.name, {})
         reopen_rebuilt(model, ledger, lambda: journal.store.rows(RUNS))
+        limits = limits_of(model, self._project, store_failures=self.request.store_failures)
         return ModelRun(
             plan=plan,
             project=self._project,
@@ -444,7 +445,7 @@ class ProjectRun:
             run_id=self.run_id,
             now=self.started,
             on_step=on_step,
-            limits=limits_of(model, self._project, store_failures=self.request.store_failures),
+            limits=replace(limits, restated=model.name in self._changes.changed),
             rates=self._rates,
             reviews=self._reviews.get(model.name, {}),
             only_new=self.request.only_new,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from typing import Any
 
 import pytest
 
@@ -581,6 +582,54 @@ def test_two_projects_do_not_share_the_batches_of_a_model(new_project: NewProjec
         project.run()
     # That is what a project does that was renamed.
     assert project.run(full_refresh=True).models[0].batches == ("d1", "d2")
+    assert project.run().models[0].skipped == "nothing new"
+
+
+def dated(*numbers: int) -> str:
+    rows = ", ".join(f"(date'2024-01-0{n}', {n})" for n in numbers)
+    return f"select * from values {rows} as t(day, x)"
+
+
+@pytest.mark.parametrize(
+    ("lookback", "options"),
+    [(2, {}), (0, {"full_refresh": True}), (0, {"event_time_start": "2024-01-01"})],
+)
+def test_a_batch_that_vanished_is_an_empty_one(
+    new_project: NewProject, lookback: int, options: dict[str, Any]
+) -> None:
+    project = new_project(
+        f"{{{{ config(batch_by = 'day', lookback = {lookback}) }}}}\n"
+        "select day, x from {{ source('raw', 't') }}\n"
+        "-- @row_count >= 1 @sum(x) >= 0 {scope: cumulative}",
+        dated(1, 2, 3, 4),
+    )
+    assert project.run().exit_code == 0
+    project.data(dated(1, 2, 4))
+    result = project.run(**options)
+    found = {(r.check_name, r.batch): (r.status, r.observed) for r in result.results}
+    assert found["row_count >= 1", "2024-01-03"] == (Status.FAIL, 0)
+    assert found["sum(x) >= 0", "2024-01-04"] == (Status.PASS, 7)
+    assert any("has no rows any more: 2024-01-03" in note for note in result.models[0].notes)
+    again = project.run()
+    assert again.models[0].waiting == ("2024-01-03",)
+    assert not again.results
+
+
+def test_what_was_restated_in_as_many_rows_is_found_by_lookback(new_project: NewProject) -> None:
+    project = new_project(
+        "{{ config(batch_by = 'day', lookback = 2) }}\n"
+        "select day, x from {{ source('raw', 't') }}\n-- @max(x) < 9",
+        dated(1, 2, 3),
+    )
+    assert project.run().exit_code == 0
+    project.data(f"select day, if(x = 2, 10, x) as x from ({dated(1, 2, 3)})")
+    result = project.run()
+    assert {r.batch: r.status for r in result.results} == {
+        "2024-01-02": Status.FAIL,
+        "2024-01-03": Status.PASS,
+    }
+    project.data(dated(1, 2, 3))
+    assert project.run().exit_code == 0
     assert project.run().models[0].skipped == "nothing new"
 
 

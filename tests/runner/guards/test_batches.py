@@ -103,12 +103,54 @@ def test_lookback_takes_up_late_rows_of_the_newest_batches() -> None:
     }
     found |= {"2024-01-01": 6, "2024-02-01": 4}
     choice = choose_batches(BatchRequest(), found, ledger, None, 2)
-    assert choice.batches == ("2024-02-01",)
+    # The newest has as many rows as before, and may have other ones.
+    assert choice.batches == ("2024-02-01", "2024-02-02")
     assert len(choice.notes) == 2 and "--batch 2024-01-01" in choice.notes[1]
     assert choose_batches(BatchRequest(), found, ledger).batches == ()
     del ledger["2024-02-02"]
-    later = choose_batches(BatchRequest(), found, ledger, None, 99)
-    assert set(later.batches) == {"2024-01-01", "2024-02-01", "2024-02-02"}
+    later = choose_batches(BatchRequest(), found, ledger, None, 3)
+    assert set(later.batches) == {"2024-01-10", "2024-02-01", "2024-02-02"}
+
+
+def test_lookback_takes_up_what_was_restated_in_as_many_rows() -> None:
+    found: dict[str | None, int] = dict.fromkeys(DAYS, 5)
+    ledger = {b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in DAYS}
+
+    def chosen(restated: bool = False, lookback: int = 2) -> tuple[str, ...]:
+        return choose_batches(
+            BatchRequest(), found, ledger, None, lookback, restated=restated
+        ).batches
+
+    assert (chosen(), chosen(restated=True)) == ((), tuple(DAYS[1:]))
+    assert chosen(restated=True, lookback=0) == ()
+    found["2024-02-02"] = 5
+    assert (chosen(), chosen(lookback=0)) == (("2024-02-01", "2024-02-02"), ("2024-02-02",))
+
+
+@pytest.mark.parametrize(
+    ("request_", "empty", "told"),
+    [
+        (BatchRequest(), (), "--batch 2024-01-10 --batch 2024-02-02"),
+        (BatchRequest(start="2024-01-11"), ("2024-02-02",), "1 checked batch has no rows any more"),
+        (BatchRequest(full_refresh=True), ("2024-01-10", "2024-02-02"), "checked again as empty"),
+    ],
+)
+def test_batches_without_rows_any_more(
+    request_: BatchRequest, empty: tuple[str, ...], told: str
+) -> None:
+    """Those before all others may have been deleted for their age."""
+    names = [*DAYS, "2024-02-02"]
+    ledger = {b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in names}
+    found: dict[str | None, int] = {"2024-01-10": 5, "2024-02-01": 5}
+    period = period_of(request_, None, model("s"), "string")
+    if not request_.start:
+        found = {"2024-01-09": 5, "2024-02-01": 5}
+    choice = choose_batches(request_, found, ledger, period)
+    assert choice.empty == empty
+    assert set(empty) <= set(choice.batches)
+    assert any(told in note for note in choice.notes)
+    near = choose_batches(BatchRequest(), found, ledger, None, 1)
+    assert near.empty == ("2024-02-02",)
 
 
 def test_the_usual_length_of_batches_says_when_one_is_over_whose_name_does_not() -> None:
