@@ -43,6 +43,8 @@ _MANY, _FALL = 30, 6.0
 # the third largest is hardly more than the resolution, it says nothing.
 _NEWEST, _ENOUGH = 180, 120
 _ALONE, _NEAR, _SMALL = 1.5, 14, 3.0
+# A batch with so small a share of the fewest rows so far is none that a short history allows.
+_LEAST_ROWS = 0.2
 # What was unusual on the same days a year ago may come again, so many times as far: a feast grows.
 _AGAIN = 1.25
 # So many batches a day are several.
@@ -125,8 +127,16 @@ def _bands_alike(
         learned = [np.minimum(side, end.reach(one / sides)) for side, end in pairs]
         return np.where(still, normal, learned)
 
-    year_ago = np.array([p.year_ago for p in predictions]).T / reaches(rate)
+    reach = reaches(rate)
+    year_ago = np.array([p.year_ago for p in predictions]).T / reach
+    again = np.any(year_ago > 1, axis=0)
     wider = np.where(year_ago > 1, _AGAIN * year_ago, 1.0)
+    least = [
+        -distance(_LEAST_ROWS * float(s.known.min()), p) if counts_rows else math.inf
+        for p, s, counts_rows in zip(predictions, many, volumes.tolist(), strict=True)
+    ]
+    end = np.array(least) / (reach[0] * factor)
+    wider[0] = np.where((end > 0) & ~again, np.minimum(wider[0], end), wider[0])
 
     def intervals(one: float) -> list[tuple[float, float]]:
         below, above = reaches(one) * wider * factor
@@ -149,7 +159,6 @@ def _bands_alike(
     one_sided = {"spike": away > 0, "drop": away < 0}.get(settings.direction)
     if one_sided is not None:
         p_values = np.where(one_sided, p_values, 1.0)
-    again = np.any(wider > 1, axis=0)
     columns = zip(kept, np.minimum(p_values, 1.0).tolist(), again.tolist(), strict=True)
     return [Band(*interval, p_value, as_before) for interval, p_value, as_before in columns]
 

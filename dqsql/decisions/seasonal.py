@@ -26,17 +26,17 @@ from dqsql.model.settings import Reader, as_bool, at_least, one_of
 
 _HOUR = 3_600_000_000
 _DAY = 24 * _HOUR
-# Seasons by the shortest and the longest distance between batches that they are tried for.
+# Seasons by the shortest and the longest distance between batches that they are tried for, and the
+# time from which on they are tried. Of two Tuesdays, an odd one would make the next, usual one odd:
+# weekdays ask for three. A second weekend that is like the first is nothing to tell of.
 _SEASONS = {
-    "weekday": (0.0, 1.5 * _DAY),
-    "weekend": (0.0, 1.5 * _DAY),
-    "hour": (0.0, 0.5 * _DAY),
-    "hour and weekend": (0.0, 0.5 * _DAY),
-    "hour of the week": (0.0, 0.5 * _DAY),
-    "month": (6.0 * _DAY, 32.0 * _DAY),
+    "weekday": (0.0, 1.5 * _DAY, 20 * _DAY),
+    "weekend": (0.0, 1.5 * _DAY, 8 * _DAY),
+    "hour": (0.0, 0.5 * _DAY, 2 * _DAY),
+    "hour and weekend": (0.0, 0.5 * _DAY, 14 * _DAY),
+    "hour of the week": (0.0, 0.5 * _DAY, 14 * _DAY),
+    "month": (6.0 * _DAY, 32.0 * _DAY, 730 * _DAY),
 }
-# Fewest values per slot for which a season is tried.
-_LEAST_ROUNDS = 2
 
 
 def seasons_of(many: Sequence[strategies.Series], length: int) -> dict[str, IntArray]:
@@ -87,11 +87,9 @@ def _slots(times: strategies.TimeArray) -> dict[str, IntArray]:
     }
     # Of series without times, the distance is infinite.
     span = known.sum(axis=1) * np.where(np.isinf(apart), 0.0, apart)
-    rounds = {"month": 365 * _DAY, "hour": _DAY}
     seasons = {}
-    for name, (shortest, longest) in _SEASONS.items():
-        able = (apart >= shortest) & (apart <= longest)
-        able &= span >= _LEAST_ROUNDS * rounds.get(name, 7 * _DAY)
+    for name, (shortest, longest, least) in _SEASONS.items():
+        able = (apart >= shortest) & (apart <= longest) & (span >= least)
         if able.any():
             seasons[name] = np.where(known & able[:, None], slots[name], NO_SLOT)
     return seasons
