@@ -67,7 +67,7 @@ from dqsql.runner.stages import (
     constraints,
     newest_again,
 )
-from dqsql.runner.warnings import nothing_new_note
+from dqsql.runner.warnings import learning_note, nothing_new_note
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -255,7 +255,7 @@ class ModelRun:
         model, results = self.plan.model, samples.results
         notes = (*tested.choice.notes, *meaning_notes(self._meaning, tested.before, tested.batches))
         notes += retired_note(model, self.retired, tested.before, self._meaning, tested.batches)
-        notes += made.notes
+        notes += (*made.notes, *learning_note(results))
         if made.cumulative is not None:
             measured_now = self._to_come.union(tested.choice.lost)
             notes += outdated_note(tested.before, sound, tested.batches, measured_now)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
 from dqsql.engine.batches import BatchChoice, BatchRequest
-from dqsql.model.batches import TIME_ZONE, is_utc
+from dqsql.model.batches import TIME_ZONE, batch_order, is_utc
 from dqsql.model.project import CheckModel, NoData, Project, Target
-from dqsql.model.results import BatchRecord, ModelResult, Result, Status
+from dqsql.model.results import CONSTRAINT, BatchRecord, ModelResult, Result, Status
 from dqsql.model.tables import MODELS
 from dqsql.model.wording import first_of, gone_rows, plural
 
@@ -101,6 +102,29 @@ def nothing_new_note(choice: BatchChoice, request: BatchRequest) -> str:
         return gone_rows(choice.gone)
     asked = request.start or request.end
     return "no batch in the time that was asked for" if asked else "nothing new"
+
+
+def learning_note(results: Iterable[Result]) -> tuple[str, ...]:
+    """A note where at least half of the monitors do not judge the newest batch of a run yet."""
+    judged: dict[str, list[Result]] = {}
+    for result in results:
+        of_monitor = result.detector != CONSTRAINT and result.segment is None
+        if of_monitor and result.batch is not None:
+            judged.setdefault(result.batch, []).append(result)
+    if not judged:
+        return ()
+    newest = judged[max(judged, key=batch_order)]
+    texts = Counter(
+        r.message
+        for r in newest
+        if r.status is Status.SKIPPED and r.message.startswith("still learning")
+    )
+    if not texts or 2 * texts.total() < len(newest):
+        return ()
+    monitors = plural(texts.total(), "monitor is", "monitors are")
+    (text, _), *others = texts.most_common()
+    most = ", most of them" if others else ""
+    return (f"{monitors} {text.replace(':', f' and judge nothing yet{most}:', 1)}",)
 
 
 def _no_rows(models: Iterable[ModelResult]) -> Iterator[str]:

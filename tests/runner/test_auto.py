@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,18 @@ def test_what_nobody_has_annotated_is_watched(new_project: NewProject) -> None:
     before -= {"m.note.avh", "m.note.alive"}
     project.write({"checks/m.sql": pinned.replace(", monitors = 'auto'", "")})
     assert {m.id for m in dqsql.compile_project(project.root).plans[0].monitors} == before
+
+
+def test_a_young_model_says_that_nothing_is_judged_yet(new_project: NewProject) -> None:
+    project = new_project(MODEL, orders(2))
+    (note,) = (n for n in project.run().models[0].notes if "learning" in n)
+    assert re.fullmatch(
+        r"\d+ monitors are still learning and judge nothing yet, most of them: 1 of 7 accepted"
+        r" batches",
+        note,
+    ), note
+    project.data(orders(15))
+    assert not [n for n in project.run().models[0].notes if "learning" in n]
 
 
 def test_the_time_whose_day_is_the_batch_is_watched(new_project: NewProject) -> None:
