@@ -18,7 +18,7 @@ _MIN_HISTORY = 7
 # So many names say how much their rates differ.
 _FEWEST_NAMES = 5
 # A share of NaN that is most of the rows, and one that is few.
-_MOST, _FEW = 0.5, 0.1
+_MOST, FEW = 0.5, 0.1
 _NAMED = 5
 # Rows of a value that come together at most; how often their number is more than is taken for it.
 _MOST_BUNCHED, _DOUBT = 10.0, 0.01
@@ -210,9 +210,12 @@ def became_constant(
 
 
 def taken_over(before: Sequence[float], now: float, min_history: int = _MIN_HISTORY) -> bool:
-    """Whether most rows are what few rows were in every batch before; all are shares."""
-    known = [b for b in before if not math.isnan(b)]
-    return len(known) >= min_history and now >= _MOST and max(known) <= _FEW
+    """Whether most rows are what few rows were in every batch before, but one; all are shares.
+
+    One that nobody had noticed would hide all that are like it.
+    """
+    known = sorted(b for b in before if not math.isnan(b))
+    return len(known) >= min_history and now >= _MOST and known[-2] <= FEW
 
 
 def listed(observed_absences: Sequence[Absence]) -> str:

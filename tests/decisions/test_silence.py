@@ -124,7 +124,9 @@ def test_columns_that_became_constant_or_nan() -> None:
     assert not became_constant([0.6] * 6 + [math.nan] * 4, 50, 0.01)
     assert taken_over([0.0] * 10, 0.98)
     assert not taken_over([0.0] * 10, 0.2)
-    assert not taken_over([0.0] * 9 + [0.6], 0.98)
+    # The second time is told, the third is how the column is.
+    assert taken_over([0.0] * 9 + [0.6], 0.98)
+    assert not taken_over([0.0] * 8 + [0.6, 0.9], 0.98)
     assert not taken_over([math.nan] * 10, 0.98)
 
 

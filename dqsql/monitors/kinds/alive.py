@@ -153,8 +153,11 @@ class _AliveColumn:
         for name, words in (("nan_ratio", "NaN"), ("null_ratio", "null")):
             now, before = self._share(name, batch, past)
             if silence.taken_over(before, now, need):
+                *_, most, largest = sorted(b for b in before if not math.isnan(b))
+                once = f", {largest:.0%} in one batch" if largest > silence.FEW else ""
+                usual = most if once else largest
                 messages.append(
-                    f"{now:.0%} of the rows are {words}, at most {max(before):.1%} before"
+                    f"{now:.0%} of the rows are {words}, at most {usual:.1%} before{once}"
                 )
         return f"{self.name}: {'; '.join(messages)}" if messages else None
 
