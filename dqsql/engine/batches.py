@@ -263,7 +263,8 @@ def choose_batches(
     usual = usual_length(ledger.values()) if changed else dt.timedelta()
     late, early = changed & newest, {b for b in changed if was_open(ledger[b], usual)}
     again = late | early
-    if restated or empty or not done.issuperset(present) or again:
+    # Of those that dbt has built again it has said which.
+    if restated or empty or not ledger.keys() >= set(present) or again:
         again |= newest & done
     chosen = tuple(b for b in present if b not in done or b in again)
     notes = (*notes, *_again_note(late - early), *_early_note(early), *_empty_note(empty))

@@ -340,8 +340,8 @@ def _owner(node: Node) -> str | None:
 def microbatch_settings(node: Node) -> dict[str, Any]:
     """What a microbatch model of dbt says about its batches, in dqsql's words.
 
-    dbt builds half-open intervals of `event_time` in UTC. Of dbt's `lookback` batches before the
-    current one and that one itself, those whose rows changed are checked again.
+    dbt builds half-open intervals of `event_time` in UTC; with a new one it builds its `lookback`
+    batches before that one again.
     """
     config = node.config
     column, size = config.get("event_time"), str(config.get("batch_size") or "").lower()
