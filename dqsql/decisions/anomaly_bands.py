@@ -43,8 +43,9 @@ _MANY, _FALL = 30, 6.0
 # the third largest is hardly more than the resolution, it says nothing.
 _NEWEST, _ENOUGH = 180, 120
 _ALONE, _NEAR, _SMALL = 1.5, 14, 3.0
-# A batch with so small a share of the fewest rows so far is none that a short history allows.
-_LEAST_ROWS = 0.2
+# A batch with so small a share of the fewest rows so far is none that a short history allows, where
+# there were so many, and where that is so many standard deviations (of logarithms) below the mean.
+_LEAST_ROWS, _MANY_ROWS, _FAR_BELOW = 0.2, 20, 6.0
 # What was unusual on the same days a year ago may come again, so many times as far: a feast grows.
 _AGAIN = 1.25
 # So many batches a day are several.
@@ -132,11 +133,11 @@ def _bands_alike(
     again = np.any(year_ago > 1, axis=0)
     wider = np.where(year_ago > 1, _AGAIN * year_ago, 1.0)
     least = [
-        -distance(_LEAST_ROWS * float(s.known.min()), p) if counts_rows else math.inf
+        -distance(_least_rows(s.known), p) if counts_rows else math.inf
         for p, s, counts_rows in zip(predictions, many, volumes.tolist(), strict=True)
     ]
     end = np.array(least) / (reach[0] * factor)
-    wider[0] = np.where((end > 0) & ~again, np.minimum(wider[0], end), wider[0])
+    wider[0] = np.where(end > 0, np.minimum(wider[0], end), wider[0])
 
     def intervals(one: float) -> list[tuple[float, float]]:
         below, above = reaches(one) * wider * factor
@@ -161,6 +162,14 @@ def _bands_alike(
         p_values = np.where(one_sided, p_values, 1.0)
     columns = zip(kept, np.minimum(p_values, 1.0).tolist(), again.tolist(), strict=True)
     return [Band(*interval, p_value, as_before) for interval, p_value, as_before in columns]
+
+
+def _least_rows(known: FloatArray) -> float:
+    """The fewest rows that a history of numbers of rows may allow; -inf where it says nothing."""
+    fewest, logs = float(known.min()), np.log(known)
+    least = math.log(_LEAST_ROWS * fewest)
+    far = least < float(logs.mean()) - _FAR_BELOW * float(logs.std())
+    return _LEAST_ROWS * fewest if far and fewest >= _MANY_ROWS else -math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)

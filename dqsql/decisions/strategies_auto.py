@@ -30,6 +30,8 @@ _LEAST = 3
 _WEIGHT = 8.0
 # So many days after a feast is the next one, by its date (in leap years, too) or day of the week.
 _YEAR = (364, 365, 366, 371)
+# A day with a smaller share of the usual rows was none, but a load that failed.
+_LEAST_OF_FEAST = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,8 @@ def _prediction(
     if volume and series.times is not None and series.time is not None:
         times = series.times[known[values.size - series.times.size :]]
         if batches_a_day(series) == 1:
-            year_ago = _of_a_year_ago(errors, times, series.time)
+            # Of lone ones `errors` do not tell how far they were off.
+            year_ago = _of_a_year_ago(chosen.raw[row][known], values[known], times, series.time)
         elif by_hour:
             errors = _of_the_hour(errors, times, series.time)
     size = int(np.count_nonzero(~np.isnan(values)))
@@ -134,11 +137,11 @@ def _prediction(
 
 
 def _of_a_year_ago(
-    errors: FloatArray, times: strategies.TimeArray, time: np.datetime64
+    errors: FloatArray, rows: FloatArray, times: strategies.TimeArray, time: np.datetime64
 ) -> tuple[float, float]:
     """The largest errors below and above of the days of `_YEAR`; each 0 where there is none."""
     days = (time.astype("datetime64[D]") - times.astype("datetime64[D]")).astype(np.int64)
-    found = errors[np.isin(days, _YEAR)]
+    found = errors[np.isin(days, _YEAR) & (rows > _LEAST_OF_FEAST * np.median(rows))]
     return max(0.0, -float(found.min(initial=0.0))), float(found.max(initial=0.0))
 
 

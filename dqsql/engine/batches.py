@@ -214,12 +214,14 @@ def choose_batches(
     lookback: int = 0,
     *,
     restated: bool = False,
+    reviewed: Collection[str] = (),
 ) -> BatchChoice:
     """Choose among the batches in the data, by their `counts_by_batch`, by request and ledger.
 
     The newest `lookback` batches that were checked before are checked again if anything is new, or
     if rows are known to be `restated`; others if they were not over when they were checked, and
-    have another number of rows now. Those that have no rows any more are empty ones.
+    have another number of rows now. Those that have no rows any more are empty ones. What a person
+    has `reviewed` stays so, as long as its number of rows does.
     """
     present = [b for b in counts_by_batch if b is not None]
     if request.batches:
@@ -240,7 +242,7 @@ def choose_batches(
         bounds = period if period is not None and period.bounded else None
         return BatchChoice((), gone=sum(bounds is None or bool(bounds.has(b)) for b in ledger))
     done = {b for b, r in ledger.items() if r.status is not BatchStatus.INCOMPLETE}
-    lost = {b for b in done.difference(counts_by_batch) if ledger[b].rows}
+    lost = {b for b in done.difference(counts_by_batch) if ledger[b].rows or request.full_refresh}
     if request.start or request.end:
         lost = {b for b in lost if period is None or period.has(b)}
     vanished = _vanished(lost, present)
@@ -265,7 +267,7 @@ def choose_batches(
     again = late | early
     # Of those that dbt has built again it has said which.
     if restated or empty or not ledger.keys() >= set(present) or again:
-        again |= newest & done
+        again |= (newest & done).difference(reviewed)
     chosen = tuple(b for b in present if b not in done or b in again)
     notes = (*notes, *_again_note(late - early), *_early_note(early), *_empty_note(empty))
     rest = [b for b in vanished if b not in empty]

@@ -100,8 +100,15 @@ class Discovery:
             period = replace(period, also=tuple(sorted(died)))
         batches = self._found(period)
         looked(batches.rows)
-        lookback, restated = self.limits.lookback, self.limits.restated
-        choice = choose_batches(request, batches.rows, ledger, period, lookback, restated=restated)
+        choice = choose_batches(
+            request,
+            batches.rows,
+            ledger,
+            period,
+            self.limits.lookback,
+            restated=self.limits.restated,
+            reviewed=self.limits.reviewed,
+        )
         self._check_segments(choice, batches)
         sizes = {b: rows for b, rows in batches.rows.items() if b is not None}
         if choice.unbatched and not sizes and not period.bounded:

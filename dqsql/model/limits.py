@@ -22,7 +22,8 @@ class RunLimits:
     """`begin` and `lookback` are about batches, `max_segments` and the rest about what is kept.
 
     Without a `failures_limit` all failing rows are kept, in a table of the model's own. `restated`
-    says that what the model reads is known to have changed since it was checked.
+    says that what the model reads is known to have changed since it was checked; a person has
+    `reviewed` these batches.
     """
 
     begin: str | None = None
@@ -31,6 +32,7 @@ class RunLimits:
     failures_limit: int | None = 100
     store_failures: bool = False
     restated: bool = False
+    reviewed: frozenset[str] = frozenset()
 
     @property
     def keeps_all_failures(self) -> bool:

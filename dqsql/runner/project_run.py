@@ -274,7 +274,9 @@ class ProjectRun:
         types = {m.model: m.columns for m in models}
         gone = self._gone(store)
         begun = [p.model for p in described if p.model.name not in known]
-        renamed = (*renamed_warnings(store, gone, self.ledgers, begun),)
+        # The file of one that is disabled is there.
+        fileless = {*gone}.difference(m.name for m in self._project.models)
+        renamed = (*renamed_warnings(store, fileless, self.ledgers, begun),)
         result = replace(result, warnings=(*result.warnings, *renamed))
         store_dimensions(store, described, types, self.started, gone, self._project)
         checked = {m.model for m in models if m.batches}
@@ -445,7 +447,11 @@ class ProjectRun:
             run_id=self.run_id,
             now=self.started,
             on_step=on_step,
-            limits=replace(limits, restated=model.name in self._changes.changed),
+            limits=replace(
+                limits,
+                restated=model.name in self._changes.changed,
+                reviewed=frozenset(self._reviews.get(model.name, ())),
+            ),
             rates=self._rates,
             reviews=self._reviews.get(model.name, {}),
             only_new=self.request.only_new,

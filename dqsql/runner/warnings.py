@@ -75,9 +75,13 @@ def renamed_warnings(
     if not gone:
         return
     rows = store.select(MODELS, ("model", "checksum", "valid_to"), {"model": sorted(gone)})
-    names = {row["checksum"]: row["model"] for row in rows if row["valid_to"] is None}
+    names: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda row: str(row["model"])):
+        if row["valid_to"] is None:
+            names.setdefault(row["checksum"], []).append(row["model"])
     for model in new:
-        if old := names.get(model.checksum):
+        if names.get(model.checksum):
+            old = names[model.checksum].pop(0)
             batches = plural(len(ledgers[old]), "batch", "batches")
             yield (
                 f"{model.name} has the text of {old}, which is gone: if you renamed it, the history"

@@ -123,3 +123,44 @@ def test_what_came_a_year_ago_may_come_again(factor: float) -> None:
     for day in ("2024-11-26", "2024-12-21"):
         assert found(day, 1) == (False, False)
         assert found(day, factor) == (True, False)
+
+
+@pytest.mark.parametrize(("factor", "again"), [(5.0, True), (0.3, True), (0.05, False)])
+def test_of_a_year_ago_a_lone_feast_counts_as_it_was_and_a_failed_load_does_not(
+    factor: float, again: bool
+) -> None:
+    rng = np.random.default_rng(6)
+    days = np.arange(np.datetime64("2023-01-01"), np.datetime64("2024-12-26"))
+    rows = 5_000 * rng.normal(1, 0.03, days.size)
+    rows[days == np.datetime64("2023-12-25")] *= factor
+    given = AnomalyInput(rows[:-1].round(), days[:-1], float(round(5_000 * factor)), days[-1])
+    (found,) = evaluate_many(Auto(fpr=0.0034), [given])
+    assert found.anomalous is not again
+
+
+def test_a_second_weekend_is_no_anomaly_and_half_of_the_rows_are_one() -> None:
+    days = np.datetime64("2026-11-02") + np.arange(14)
+    weekend = (days.astype(int) + 3) % 7 >= 5
+
+    def found(times: float, odd: float = 1.0) -> float:
+        inputs = []
+        for seed in range(20):
+            rows = np.where(weekend, 520, 800) * np.random.default_rng(seed).normal(1, 0.05, 14)
+            rows[8] *= odd
+            for i in (10, 11, 12):
+                value = float(round(rows[i] * times))
+                inputs.append(AnomalyInput(rows[:i].round(), days[:i], value, days[i]))
+        return float(np.mean([d.anomalous for d in evaluate_many(Auto(fpr=0.024), inputs)]))
+
+    assert found(1) < 0.05
+    assert found(0.5) > 0.95
+    assert found(2) > 0.95
+    # Half of the rows two days ago, of which nobody knows, hide no day that has hardly any.
+    assert found(0.05, odd=0.5) == 1
+
+
+def test_few_rows_may_be_none() -> None:
+    rng = np.random.default_rng(7)
+    inputs = [AnomalyInput(1.0 + rng.poisson(2, 10), None, 0.0) for _ in range(100)]
+    found = [d.anomalous for d in evaluate_many(Auto(fpr=0.001), inputs)]
+    assert np.mean(found) < 0.02

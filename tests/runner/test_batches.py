@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import dqsql
 from dqsql.engine.batches import batch_of_run
 from dqsql.errors import ConfigError, QueryError, SourceNotFoundError, UsageError
 from dqsql.model.batches import batch_order
@@ -631,6 +632,22 @@ def test_what_was_restated_in_as_many_rows_is_found_by_lookback(new_project: New
     project.data(dated(1, 2, 3))
     assert project.run().exit_code == 0
     assert project.run().models[0].skipped == "nothing new"
+
+
+@pytest.mark.parametrize("verdict", ["accept", "reject"])
+def test_lookback_does_not_undo_a_review(new_project: NewProject, verdict: str) -> None:
+    project = new_project(
+        "{{ config(batch_by = 'day', lookback = 3) }}\n"
+        "select day, x from {{ source('raw', 't') }}\n-- @max(x) != 2",
+        dated(1, 2, 3),
+    )
+    assert project.run().exit_code == 1
+    dqsql.review("m", ["2024-01-02"], verdict, "a storm", project_dir=project.root)
+    project.data(dated(1, 2, 3, 4))
+    result = project.run()
+    assert (result.exit_code, result.models[0].batches) == (0, ("2024-01-03", "2024-01-04"))
+    status = {r["batch"]: r["status"] for r in project.rows("dq_batches")}
+    assert status["2024-01-02"] == f"{verdict}ed"
 
 
 def test_the_history_of_a_renamed_model(new_project: NewProject) -> None:

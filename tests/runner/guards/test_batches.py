@@ -123,6 +123,8 @@ def test_lookback_takes_up_what_was_restated_in_as_many_rows() -> None:
 
     assert (chosen(), chosen(restated=True)) == ((), tuple(DAYS[1:]))
     assert chosen(restated=True, lookback=0) == ()
+    kept = choose_batches(BatchRequest(), found, ledger, None, 3, restated=True, reviewed={DAYS[0]})
+    assert kept.batches == tuple(DAYS[1:])
     found["2024-02-02"] = 5
     assert (chosen(), chosen(lookback=0)) == (("2024-02-01", "2024-02-02"), ("2024-02-02",))
 
