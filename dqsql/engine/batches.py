@@ -215,13 +215,15 @@ def choose_batches(
     *,
     restated: bool = False,
     reviewed: Collection[str] = (),
+    has_older: bool = False,
 ) -> BatchChoice:
     """Choose among the batches in the data, by their `counts_by_batch`, by request and ledger.
 
     The newest `lookback` batches that were checked before are checked again if anything is new, or
     if rows are known to be `restated`; others if they were not over when they were checked, and
     have another number of rows now. Those that have no rows any more are empty ones. What a person
-    has `reviewed` stays so, as long as its number of rows does.
+    has `reviewed` stays so, as long as its number of rows does. `has_older` says that the data has
+    batches before the period.
     """
     present = [b for b in counts_by_batch if b is not None]
     if request.batches:
@@ -245,7 +247,7 @@ def choose_batches(
     lost = {b for b in done.difference(counts_by_batch) if ledger[b].rows or request.full_refresh}
     if request.start or request.end:
         lost = {b for b in lost if period is None or period.has(b)}
-    vanished = _vanished(lost, present)
+    vanished = sorted(lost, key=batch_order) if has_older else _vanished(lost, present)
     if request.start or request.end:
         empty = tuple(vanished)
         return BatchChoice((*present, *empty), empty, (*notes, *_empty_note(empty)))

@@ -108,6 +108,7 @@ class Discovery:
             self.limits.lookback,
             restated=self.limits.restated,
             reviewed=self.limits.reviewed,
+            has_older=self._has_older(ledger, period, batches.rows),
         )
         self._check_segments(choice, batches)
         sizes = {b: rows for b, rows in batches.rows.items() if b is not None}
@@ -120,6 +121,19 @@ class Discovery:
                 " rows came",
             )
         return replace(choice, sizes=sizes)
+
+    def _has_older(
+        self, ledger: Mapping[str, BatchRecord], period: Period, found: Collection[str | None]
+    ) -> bool:
+        """Whether there are batches before a period whose first ones have no rows any more."""
+        if period.start is None or period.with_unbatched:
+            return False
+        known = (b for b, record in ledger.items() if record.rows and period.has(b))
+        first = min((b for b in (*known, *found) if b is not None), key=batch_order, default=None)
+        if first is None or first in found:
+            return False
+        before = replace(period, start=None, end=period.start)
+        return any(b is not None and before.has(b) for b in self._found(before).rows)
 
     def _found(self, period: Period) -> FoundBatches:
         """The batches of a period, and maybe others."""

@@ -593,7 +593,12 @@ def dated(*numbers: int) -> str:
 
 @pytest.mark.parametrize(
     ("lookback", "options"),
-    [(2, {}), (0, {"full_refresh": True}), (0, {"event_time_start": "2024-01-01"})],
+    [
+        (2, {}),
+        (0, {"full_refresh": True}),
+        (0, {"event_time_start": "2024-01-01"}),
+        (0, {"event_time_start": "2024-01-03"}),
+    ],
 )
 def test_a_batch_that_vanished_is_an_empty_one(
     new_project: NewProject, lookback: int, options: dict[str, Any]
