@@ -24,6 +24,7 @@ from dqsql.model.batches import (
     read_number,
     read_time,
 )
+from dqsql.model.limits import RunLimits
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.wording import first_of, plural
@@ -193,6 +194,11 @@ class BatchChoice:
     lost: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
 
+    def with_empty(self, batches: Sequence[str]) -> BatchChoice:
+        """The choice and batches that have no rows any more."""
+        notes = (*self.notes, *_empty_note(batches))
+        return replace(self, batches=(*self.batches, *batches), empty=(*batches,), notes=notes)
+
     def parted(self, rest: Collection[str]) -> tuple[BatchChoice, BatchChoice]:
         """The choice in two parts: without the batches `rest`, and these."""
         first, then = (
@@ -211,25 +217,20 @@ def choose_batches(
     counts_by_batch: Mapping[str | None, int],
     ledger: Mapping[str, BatchRecord],
     period: Period | None = None,
-    lookback: int = 0,
+    limits: RunLimits | None = None,
     *,
-    restated: bool = False,
-    reviewed: Collection[str] = (),
     has_older: bool = False,
 ) -> BatchChoice:
     """Choose among the batches in the data, by their `counts_by_batch`, by request and ledger.
 
-    The newest `lookback` batches that were checked before are checked again if anything is new, or
-    if rows are known to be `restated`; others if they were not over when they were checked, and
-    have another number of rows now. Those that have no rows any more are empty ones. What a person
-    has `reviewed` stays so, as long as its number of rows does. `has_older` says that the data has
-    batches before the period.
+    Those that were checked and have no rows any more are empty ones; where they are older than all
+    others, unless the data `has_older` ones than the period, they may have been deleted for their
+    age. Which are checked again where nothing is asked for is said by `_new_ones`.
     """
     present = [b for b in counts_by_batch if b is not None]
     if request.batches:
         empty = tuple(b for b in request.batches if b not in counts_by_batch)
         return BatchChoice(request.batches, empty)
-    unbatched = counts_by_batch.get(None, 0)
     notes: tuple[str, ...] = ()
     if period is not None and period.bounded:
         inside = {b: period.has(b) for b in present}
@@ -240,47 +241,69 @@ def choose_batches(
             raise _unfit(period.model, what, what, f"called {unread[0]!r}", hint)
         notes = _unreadable_note(unread, period)
         present = [b for b in present if inside[b]]
-    if not counts_by_batch and not request.start and not request.end:
+    asked = bool(request.start or request.end)
+    if not counts_by_batch and not asked:
         bounds = period if period is not None and period.bounded else None
         return BatchChoice((), gone=sum(bounds is None or bool(bounds.has(b)) for b in ledger))
     done = {b for b, r in ledger.items() if r.status is not BatchStatus.INCOMPLETE}
     lost = {b for b in done.difference(counts_by_batch) if ledger[b].rows or request.full_refresh}
-    if request.start or request.end:
+    if asked:
         lost = {b for b in lost if period is None or period.has(b)}
     vanished = sorted(lost, key=batch_order) if has_older else _vanished(lost, present)
-    if request.start or request.end:
-        empty = tuple(vanished)
-        return BatchChoice((*present, *empty), empty, (*notes, *_empty_note(empty)))
+    choice = BatchChoice(tuple(present), notes=notes)
+    if asked:
+        return choice.with_empty(vanished)
     unfinished = tuple(sorted(set(ledger).difference(done, counts_by_batch), key=batch_order))
-    notes = (*notes, *_unfinished_note(unfinished))
-    choice = BatchChoice(
-        tuple(present), unbatched=unbatched, unfinished=unfinished, lost=tuple(lost)
+    choice = replace(
+        choice,
+        notes=(*notes, *_unfinished_note(unfinished)),
+        unbatched=counts_by_batch.get(None, 0),
+        unfinished=unfinished,
+        lost=tuple(lost),
     )
     if request.full_refresh:
-        empty = tuple(vanished)
-        notes = (*notes, *_empty_note(empty))
-        return replace(choice, batches=(*present, *empty), empty=empty, notes=notes)
+        return choice.with_empty(vanished)
+    return _new_ones(choice, counts_by_batch, ledger, vanished, limits or RunLimits())
+
+
+def _new_ones(
+    choice: BatchChoice,
+    counts_by_batch: Mapping[str | None, int],
+    ledger: Mapping[str, BatchRecord],
+    vanished: Sequence[str],
+    limits: RunLimits,
+) -> BatchChoice:
+    """Of a choice of all batches those that are new, and those to be checked again.
+
+    The newest `lookback` batches are checked again if anything is new, or if rows are known to be
+    restated, but for what a person has reviewed as long as its number of rows is the same; others
+    if they were not over when they were checked, and have another number of rows now.
+    """
+    present = choice.batches
+    checked = [b for b in present if b in ledger and ledger[b].status is not BatchStatus.INCOMPLETE]
     known = sorted([*present, *vanished], key=batch_order)
-    newest = set(known[len(known) - min(lookback, len(known)) :])
-    empty = tuple(b for b in vanished if b in newest)
-    changed = {b for b in present if b in done and counts_by_batch[b] != ledger[b].rows}
+    newest = set(known[len(known) - min(limits.lookback, len(known)) :])
+    empty = [b for b in vanished if b in newest]
+    changed = {b for b in checked if counts_by_batch[b] != ledger[b].rows}
     usual = usual_length(ledger.values()) if changed else dt.timedelta()
     late, early = changed & newest, {b for b in changed if was_open(ledger[b], usual)}
     again = late | early
     # Of those that dbt has built again it has said which.
-    if restated or empty or not ledger.keys() >= set(present) or again:
-        again |= (newest & done).difference(reviewed)
-    chosen = tuple(b for b in present if b not in done or b in again)
-    notes = (*notes, *_again_note(late - early), *_early_note(early), *_empty_note(empty))
-    rest = [b for b in vanished if b not in empty]
-    notes = (*notes, *_changed_note(changed - again), *_lost_note(rest))
-    lacking = (b for b in done.intersection(present).difference(chosen) if ledger[b].uncomputed)
-    owed = sorted(lacking, key=batch_order)
-    newest_one = max(present, key=batch_order, default=None)
-    owing = tuple(reversed(owed))
-    unjudged = tuple(b for b in present if b in done and ledger[b].judged_from is not None)
-    choice = replace(choice, batches=(*chosen, *empty), empty=empty, notes=notes, owed=owing)
-    return replace(choice, newest=newest_one, unjudged=unjudged)
+    if limits.restated or empty or again or any(b not in ledger for b in present):
+        again |= newest.intersection(checked).difference(limits.reviewed)
+    settled = set(checked).difference(again)
+    owed = sorted((b for b in settled if ledger[b].uncomputed), key=batch_order, reverse=True)
+    notes = (*choice.notes, *_again_note(late - early), *_early_note(early))
+    choice = replace(
+        choice,
+        batches=tuple(b for b in present if b not in settled),
+        notes=(*notes, *_changed_note(changed - again)),
+        newest=max(present, key=batch_order, default=None),
+        owed=tuple(owed),
+        unjudged=tuple(b for b in checked if ledger[b].judged_from is not None),
+    ).with_empty(empty)
+    rest = [b for b in vanished if b not in newest]
+    return replace(choice, notes=(*choice.notes, *_lost_note(rest)))
 
 
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:

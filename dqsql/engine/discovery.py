@@ -100,15 +100,9 @@ class Discovery:
             period = replace(period, also=tuple(sorted(died)))
         batches = self._found(period)
         looked(batches.rows)
+        has_older = self._has_older(ledger, period, batches.rows)
         choice = choose_batches(
-            request,
-            batches.rows,
-            ledger,
-            period,
-            self.limits.lookback,
-            restated=self.limits.restated,
-            reviewed=self.limits.reviewed,
-            has_older=self._has_older(ledger, period, batches.rows),
+            request, batches.rows, ledger, period, self.limits, has_older=has_older
         )
         self._check_segments(choice, batches)
         sizes = {b: rows for b, rows in batches.rows.items() if b is not None}

@@ -11,6 +11,7 @@ import pytest
 from dqsql.engine.batches import BatchChoice, BatchRequest, choose_batches
 from dqsql.engine.open_batches import full_later, growth, is_open, waits
 from dqsql.model.batches import batch_times
+from dqsql.model.limits import RunLimits
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, ModelConfig
 from dqsql.model.results import BatchRecord, BatchStatus
@@ -48,7 +49,8 @@ class Feed:
     def run(self, now: dt.datetime) -> None:
         ages = {name: (now - start) / HOUR for name, start in self.names()}
         found: dict[str | None, int] = {b: n for b, a in ages.items() if (n := self.filling(a))}
-        choice = choose_batches(BatchRequest(), found, self.ledger, lookback=self.lookback)
+        limits = RunLimits(lookback=self.lookback)
+        choice = choose_batches(BatchRequest(), found, self.ledger, limits=limits)
         choice = newest_again(choice, PLAN, self.ledger, now, {})
         rows = {b: found[b] for b in choice.batches}
         by = "date_trunc('hour', t)" if self.hours == 1 else None

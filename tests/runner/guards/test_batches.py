@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ import dqsql
 from dqsql.engine.batches import BatchRequest, choose_batches, period_of
 from dqsql.errors import ConfigError, UsageError
 from dqsql.model.batches import batch_times
+from dqsql.model.limits import RunLimits
 from dqsql.model.project import CheckModel, ModelConfig
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult
 from dqsql.runner.warnings import unbatched_warnings
@@ -102,13 +104,13 @@ def test_lookback_takes_up_late_rows_of_the_newest_batches() -> None:
         b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in found if b is not None
     }
     found |= {"2024-01-01": 6, "2024-02-01": 4}
-    choice = choose_batches(BatchRequest(), found, ledger, None, 2)
+    choice = choose_batches(BatchRequest(), found, ledger, None, RunLimits(lookback=2))
     # The newest has as many rows as before, and may have other ones.
     assert choice.batches == ("2024-02-01", "2024-02-02")
     assert len(choice.notes) == 2 and "--batch 2024-01-01" in choice.notes[1]
     assert choose_batches(BatchRequest(), found, ledger).batches == ()
     del ledger["2024-02-02"]
-    later = choose_batches(BatchRequest(), found, ledger, None, 3)
+    later = choose_batches(BatchRequest(), found, ledger, None, RunLimits(lookback=3))
     assert set(later.batches) == {"2024-01-10", "2024-02-01", "2024-02-02"}
 
 
@@ -116,15 +118,14 @@ def test_lookback_takes_up_what_was_restated_in_as_many_rows() -> None:
     found: dict[str | None, int] = dict.fromkeys(DAYS, 5)
     ledger = {b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in DAYS}
 
-    def chosen(restated: bool = False, lookback: int = 2) -> tuple[str, ...]:
-        return choose_batches(
-            BatchRequest(), found, ledger, None, lookback, restated=restated
-        ).batches
+    def chosen(lookback: int = 2, **known: Any) -> tuple[str, ...]:
+        limits = RunLimits(lookback=lookback, **known)
+        return choose_batches(BatchRequest(), found, ledger, None, limits).batches
 
     assert (chosen(), chosen(restated=True)) == ((), tuple(DAYS[1:]))
     assert chosen(restated=True, lookback=0) == ()
-    kept = choose_batches(BatchRequest(), found, ledger, None, 3, restated=True, reviewed={DAYS[0]})
-    assert kept.batches == tuple(DAYS[1:])
+    kept = chosen(lookback=3, restated=True, reviewed=frozenset(DAYS[:1]))
+    assert kept == tuple(DAYS[1:])
     found["2024-02-02"] = 5
     assert (chosen(), chosen(lookback=0)) == (("2024-02-01", "2024-02-02"), ("2024-02-02",))
 
@@ -151,7 +152,7 @@ def test_batches_without_rows_any_more(
     assert choice.empty == empty
     assert set(empty) <= set(choice.batches)
     assert any(told in note for note in choice.notes)
-    near = choose_batches(BatchRequest(), found, ledger, None, 1)
+    near = choose_batches(BatchRequest(), found, ledger, None, RunLimits(lookback=1))
     assert near.empty == ("2024-02-02",)
 
 
@@ -275,7 +276,8 @@ def test_notes_say_one_and_many() -> None:
     def notes(names: tuple[str, ...], lookback: int = 0) -> tuple[str, ...]:
         ledger = {b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in names}
         found: dict[str | None, int] = {None: 3, **dict.fromkeys(names, 6)}
-        return choose_batches(BatchRequest(), found, ledger, None, lookback).notes
+        limits = RunLimits(lookback=lookback)
+        return choose_batches(BatchRequest(), found, ledger, None, limits).notes
 
     assert notes(one) == (
         "1 checked batch has other rows now; check it again with --batch 2024-01-01",
