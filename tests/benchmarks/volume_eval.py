@@ -4,8 +4,9 @@
 
 Made-up numbers of rows with a weekly season, growth and noise of 5%, as of `FAMILIES`: without
 events; with a promotion of three days (+35%) every 29 days; with holidays (-35%); with both; with
-promotions and one spike, or one season of sales and feasts, half a year ago; and of an hourly feed
-with 10 rows at night and 280 at noon. From `START` batches on, each third batch without an event
+promotions and one spike, or one season of sales and feasts, half a year ago; of an hourly feed with
+10 rows at night and 280 at noon; in the second and third week of a table; and on the sales and
+feasts themselves, a year after the first ones. From `START` batches on, each third batch without an event
 is decided, as it is and with other numbers of rows; of hours, those from 9 to 17.
 """
 
@@ -32,6 +33,9 @@ SEASON: Mapping[int, Sequence[float]] = {
     90: (0.4, 0.1, 0.3),
     97: (0.3,),
 }
+# By the date and by the day of the week of 2022; a year later the latter are 364 days on.
+FEASTS: Mapping[int, float] = {358: 0.6, 359: 0.25, 365: 0.4}
+SALES: Mapping[int, float] = {328: 3.0, 329: 2.0, 331: 2.5}
 FACTORS: Mapping[str, float] = {"as it is": 1.0, "half": 0.5, "a third": 1 / 3, "double": 2.0}
 # Numbers of rows, their times, and which of them have no event.
 Series = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -72,6 +76,28 @@ def hourly(rng: np.random.Generator) -> Series:
     return rows.astype(float), times, by_day & (hour >= HOURS_START)
 
 
+def young(rng: np.random.Generator) -> Series:
+    """A shop's orders a day from its first day on, with fewer at weekends."""
+    day = np.arange(21)
+    times = np.datetime64("2024-01-01", "D") + rng.integers(7) + day
+    weekend = (times.astype(int) + 3) % 7 >= 5
+    rows = rng.uniform(100, 2000) * np.where(weekend, 0.65, 1) * rng.normal(1, 0.05, day.size)
+    return rows.round(), times, day >= 8
+
+
+def feasts(rng: np.random.Generator) -> Series:
+    """A shop's orders a day in two years; the feasts of the second are decided."""
+    day = np.arange(731)
+    rows = rng.uniform(100, 2000) * (1 + 0.4 * (day % 7 >= 5)) * 1.0005**day
+    rows *= rng.normal(1, 0.05, day.size)
+    again = {
+        first + length: f for length, of in ((365, FEASTS), (364, SALES)) for first, f in of.items()
+    }
+    for first, factor in {**FEASTS, **SALES, **again}.items():
+        rows[first] *= factor * rng.normal(1, 0.1)
+    return rows.round(), np.datetime64("2022-01-01", "D") + day, np.isin(day, [*again])
+
+
 FAMILIES: Mapping[str, Callable[[np.random.Generator], Series]] = {
     "quiet": lambda rng: daily(rng, promotions=False, holidays=False),
     "promotions": lambda rng: daily(rng, promotions=True, holidays=False),
@@ -80,6 +106,8 @@ FAMILIES: Mapping[str, Callable[[np.random.Generator], Series]] = {
     "spike": lambda rng: after(rng, SPIKE),
     "season": lambda rng: after(rng, SEASON),
     "hours": hourly,
+    "young": young,
+    "feasts": feasts,
 }
 
 
@@ -88,7 +116,8 @@ def shares(family: str, rate: float, series: int) -> tuple[int, dict[str, float]
     inputs: dict[str, list[AnomalyInput]] = {name: [] for name in FACTORS}
     for seed in range(series):
         rows, times, decided = FAMILIES[family](np.random.default_rng(seed))
-        for i in map(int, np.flatnonzero(decided)[::EVERY]):
+        every = 1 if family in ("young", "feasts") else EVERY
+        for i in map(int, np.flatnonzero(decided)[::every]):
             for name, factor in FACTORS.items():
                 value = float(round(rows[i] * factor))
                 inputs[name].append(AnomalyInput(rows[:i], times[:i], value, times[i]))
