@@ -6,8 +6,8 @@ Made-up numbers of rows with a weekly season, growth and noise of 5%, as of `FAM
 events; with a promotion of three days (+35%) every 29 days; with holidays (-35%); with both; with
 promotions and one spike, or one season of sales and feasts, half a year ago; of an hourly feed with
 10 rows at night and 280 at noon; in the second and third week of a table; and on the sales and
-feasts themselves, a year after the first ones. From `START` batches on, each third batch without an event
-is decided, as it is and with other numbers of rows; of hours, those from 9 to 17.
+feasts themselves, a year after the first ones. From `START` batches on, each third batch without an
+event is decided, as it is and with other numbers of rows; of hours, those from 9 to 17.
 """
 
 from __future__ import annotations
@@ -90,9 +90,8 @@ def feasts(rng: np.random.Generator) -> Series:
     day = np.arange(731)
     rows = rng.uniform(100, 2000) * (1 + 0.4 * (day % 7 >= 5)) * 1.0005**day
     rows *= rng.normal(1, 0.05, day.size)
-    again = {
-        first + length: f for length, of in ((365, FEASTS), (364, SALES)) for first, f in of.items()
-    }
+    again = {first + 365: factor for first, factor in FEASTS.items()}
+    again |= {first + 364: factor for first, factor in SALES.items()}
     for first, factor in {**FEASTS, **SALES, **again}.items():
         rows[first] *= factor * rng.normal(1, 0.1)
     return rows.round(), np.datetime64("2022-01-01", "D") + day, np.isin(day, [*again])
