@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+# How the message of a monitor begins whose history is too short.
+LEARNING = "still learning"
 _DIGITS, _MOST_DIGITS = 6, 12
 _NAMED_SEGMENTS = 3
 

@@ -13,7 +13,7 @@ from dqsql.model.batches import TIME_ZONE, batch_order, is_utc
 from dqsql.model.project import CheckModel, NoData, Project, Target
 from dqsql.model.results import CONSTRAINT, BatchRecord, ModelResult, Result, Status
 from dqsql.model.tables import MODELS
-from dqsql.model.wording import first_of, gone_rows, plural
+from dqsql.model.wording import LEARNING, first_of, gone_rows, plural
 
 if TYPE_CHECKING:
     from dqsql.engine.storage_base import Store
@@ -118,17 +118,15 @@ def learning_note(results: Iterable[Result]) -> tuple[str, ...]:
     if not judged:
         return ()
     newest = judged[max(judged, key=batch_order)]
-    texts = Counter(
-        r.message
-        for r in newest
-        if r.status is Status.SKIPPED and r.message.startswith("still learning")
-    )
+    waiting = (r.message for r in newest if r.status is Status.SKIPPED)
+    texts = Counter(text for text in waiting if text.startswith(LEARNING))
     if not texts or 2 * texts.total() < len(newest):
         return ()
     monitors = plural(texts.total(), "monitor is", "monitors are")
     (text, _), *others = texts.most_common()
     most = ", most of them" if others else ""
-    return (f"{monitors} {text.replace(':', f' and judge nothing yet{most}:', 1)}",)
+    have = text.removeprefix(f"{LEARNING}: ")
+    return (f"{monitors} {LEARNING} and judge nothing yet{most}: {have}",)
 
 
 def _no_rows(models: Iterable[ModelResult]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import as_rate, at_least
-from dqsql.model.wording import first_of, plural
+from dqsql.model.wording import LEARNING, first_of, plural
 from dqsql.monitors import recompute
 from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
 from dqsql.monitors.history import History, MetricKey, key_of
@@ -50,7 +50,7 @@ class SegmentsDetector(MonitorByMonitor):
         usual = self.context.usual(monitor, batch, window)
         need = given.get("min_history", min(7, window))
         if len(usual) < need:
-            text = f"still learning: {len(usual)} of {need} accepted batches"
+            text = f"{LEARNING}: {len(usual)} of {need} accepted batches"
             return result_of(monitor, batch, Status.SKIPPED, text)
         fpr = given.get("fpr") or self.context.fpr(monitor)
         decided = _decided_by_history(history, series, batch, usual, fpr, need)

@@ -19,6 +19,7 @@ from dqsql.decisions.program import COUNTED, ROWS, Clause, Program, breaks, of_u
 from dqsql.decisions.stationarity import Transform
 from dqsql.model.batches import with_missing_days
 from dqsql.model.metric_traits import DISTANCE_METRICS
+from dqsql.model.wording import LEARNING
 from dqsql.monitors.history import NEXT
 from dqsql.monitors.kinds.avh.detector import AvhDetector
 from dqsql.monitors.kinds.avh.evidence import IssueEvidence
@@ -54,7 +55,7 @@ class AvhLearner:
             past = self.detector.past(unit, NEXT)
             need = unit.settings.config.min_history
             if len(past) < need:
-                text = f"still learning: {len(past)} of {need} accepted batches"
+                text = f"{LEARNING}: {len(past)} of {need} accepted batches"
                 outcomes.append(Learned(unit.monitor, note=text))
             else:
                 ready.append(unit)
