@@ -129,18 +129,10 @@ def _bands_alike(
         return np.where(still, normal, learned)
 
     reach = reaches(rate)
-    year_ago = np.array([p.year_ago for p in predictions]).T / reach
-    again = np.any(year_ago > 1, axis=0)
-    wider = np.where(year_ago > 1, _AGAIN * year_ago, 1.0)
-    least = [
-        -distance(_least_rows(s.known), p) if counts_rows else math.inf
-        for p, s, counts_rows in zip(predictions, many, volumes.tolist(), strict=True)
-    ]
-    end = np.array(least) / (reach[0] * factor)
-    wider[0] = np.where(end > 0, np.minimum(wider[0], end), wider[0])
+    wider = _wider(predictions, many, reach, factor, volumes)
 
-    def intervals(one: float) -> list[tuple[float, float]]:
-        below, above = reaches(one) * wider * factor
+    def intervals(reach: FloatArray) -> list[tuple[float, float]]:
+        below, above = reach * wider * factor
         return [
             _interval(p, s, low, high)
             for p, s, low, high in zip(
@@ -148,9 +140,10 @@ def _bands_alike(
             )
         ]
 
-    kept = intervals(rate)
+    kept = intervals(reach)
     if single_rate is not None:
-        pairs = zip(intervals(_LOOSE_RATE), intervals(single_rate), many, strict=True)
+        loose_and_rare = (intervals(reaches(one)) for one in (_LOOSE_RATE, single_rate))
+        pairs = zip(*loose_and_rare, many, strict=True)
         kept = [_of_the_day(loose, rare, series) for loose, rare, series in pairs]
     away = np.array([distance(_positive(s, p), p) for p, s in zip(predictions, many, strict=True)])
     away /= factor
@@ -160,8 +153,31 @@ def _bands_alike(
     one_sided = {"spike": away > 0, "drop": away < 0}.get(settings.direction)
     if one_sided is not None:
         p_values = np.where(one_sided, p_values, 1.0)
+    again = np.any(wider > 1, axis=0)
     columns = zip(kept, np.minimum(p_values, 1.0).tolist(), again.tolist(), strict=True)
     return [Band(*interval, p_value, as_before) for interval, p_value, as_before in columns]
+
+
+def _wider(
+    predictions: Sequence[Prediction],
+    many: Sequence[Series],
+    reach: FloatArray,
+    factor: FloatArray,
+    volumes: BoolArray,
+) -> FloatArray:
+    """How many times as far as by the errors alone the bands go below and above, 2 x S, > 0.
+
+    Further by the same days a year ago, and less far below where it would be hardly any rows.
+    """
+    year_ago = np.array([p.year_ago for p in predictions]).T / reach
+    wider = np.where(year_ago > 1, _AGAIN * year_ago, 1.0)
+    least = [
+        -distance(_least_rows(s.known), p) if counts_rows else math.inf
+        for p, s, counts_rows in zip(predictions, many, volumes.tolist(), strict=True)
+    ]
+    end = np.array(least) / (reach[0] * factor)
+    wider[0] = np.where(end > 0, np.minimum(wider[0], end), wider[0])
+    return wider
 
 
 def _least_rows(known: FloatArray) -> float:

@@ -11,6 +11,15 @@ _DIGITS, _MOST_DIGITS = 6, 12
 _NAMED_SEGMENTS = 3
 
 
+def still_learning(have: int, need: int, what: str = "accepted batches") -> str:
+    """The message of a monitor whose history is too short.
+
+    >>> still_learning(3, 8)
+    'still learning: 3 of 8 accepted batches'
+    """
+    return f"{LEARNING}: {have} of {need} {what}"
+
+
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """Return the count with the right form of the noun.
 

@@ -19,7 +19,7 @@ from dqsql.model.monitors import DEFAULT_RATES, Rates
 from dqsql.model.plan import Metric, Monitor, Plan
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import BatchRecord, MetricValue, Result, Status
-from dqsql.model.wording import LEARNING
+from dqsql.model.wording import still_learning
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.history import History, key_of
 from dqsql.monitors.injection import Injector
@@ -262,7 +262,7 @@ def learning(
     monitor: Monitor, batch: str, have: int, need: int, unmeasured: int, time: dt.time | None = None
 ) -> Result:
     """The verdict of a monitor whose history is too short, of batches of a `time` of day if so."""
-    text = f"{LEARNING}: {have} of {need} accepted batches"
+    text = still_learning(have, need)
     text += "" if time is None else f" of {time:%H:%M}"
     if unmeasured:
         text += f" ({unmeasured} earlier ones were checked before this monitor was added: "

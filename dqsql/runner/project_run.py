@@ -276,7 +276,7 @@ class ProjectRun:
         begun = [p.model for p in described if p.model.name not in known]
         # The file of one that is disabled is there.
         fileless = {*gone}.difference(m.name for m in self._project.models)
-        renamed = (*renamed_warnings(store, fileless, self.ledgers, begun),)
+        renamed = renamed_warnings(store, fileless, self.ledgers, begun)
         result = replace(result, warnings=(*result.warnings, *renamed))
         store_dimensions(store, described, types, self.started, gone, self._project)
         checked = {m.model for m in models if m.batches}

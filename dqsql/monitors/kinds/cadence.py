@@ -20,7 +20,7 @@ from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import CheckModel, Severity
 from dqsql.model.results import BatchRecord, Result, Status
 from dqsql.model.settings import as_rate, as_text, at_least
-from dqsql.model.wording import LEARNING
+from dqsql.model.wording import still_learning
 from dqsql.monitors import recompute
 from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
 from dqsql.monitors.demands import missing_status
@@ -110,7 +110,7 @@ class CadenceDetector(MonitorByMonitor):
         if decided.missing:
             return _cadence_result(monitor, batch, decided.words, details)
         if decided.gap is None:
-            text = f"{LEARNING}: {len(past)} of {rules.min_history} batches in a rhythm"
+            text = still_learning(len(past), rules.min_history, "batches in a rhythm")
             return result_of(monitor, batch, Status.SKIPPED, text)
         return with_details(result_of(monitor, batch, Status.PASS, ""), **details)
 

@@ -15,9 +15,15 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import as_rate, at_least
-from dqsql.model.wording import LEARNING, first_of, plural
+from dqsql.model.wording import first_of, plural
 from dqsql.monitors import recompute
-from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
+from dqsql.monitors.context import (
+    MonitorByMonitor,
+    failed_status,
+    learning,
+    result_of,
+    with_details,
+)
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.settings import literal_value, read_settings
@@ -50,8 +56,7 @@ class SegmentsDetector(MonitorByMonitor):
         usual = self.context.usual(monitor, batch, window)
         need = given.get("min_history", min(7, window))
         if len(usual) < need:
-            text = f"{LEARNING}: {len(usual)} of {need} accepted batches"
-            return result_of(monitor, batch, Status.SKIPPED, text)
+            return learning(monitor, batch, len(usual), need, 0)
         fpr = given.get("fpr") or self.context.fpr(monitor)
         decided = _decided_by_history(history, series, batch, usual, fpr, need)
         if not decided.expected:

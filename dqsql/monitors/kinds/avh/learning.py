@@ -19,7 +19,7 @@ from dqsql.decisions.program import COUNTED, ROWS, Clause, Program, breaks, of_u
 from dqsql.decisions.stationarity import Transform
 from dqsql.model.batches import with_missing_days
 from dqsql.model.metric_traits import DISTANCE_METRICS
-from dqsql.model.wording import LEARNING
+from dqsql.model.wording import still_learning
 from dqsql.monitors.history import NEXT
 from dqsql.monitors.kinds.avh.detector import AvhDetector
 from dqsql.monitors.kinds.avh.evidence import IssueEvidence
@@ -55,8 +55,8 @@ class AvhLearner:
             past = self.detector.past(unit, NEXT)
             need = unit.settings.config.min_history
             if len(past) < need:
-                text = f"{LEARNING}: {len(past)} of {need} accepted batches"
-                outcomes.append(Learned(unit.monitor, note=text))
+                note = still_learning(len(past), need)
+                outcomes.append(Learned(unit.monitor, note=note))
             else:
                 ready.append(unit)
         notes = self._renew(ready)
