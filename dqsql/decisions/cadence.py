@@ -19,6 +19,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dqsql.model.batches import UNIT_SECONDS, in_zone
+from dqsql.model.results import Result
 from dqsql.model.wording import first_of
 
 _MIN_HISTORY = 7
@@ -41,6 +42,13 @@ _PRIOR_MISSING, _PRIOR = 0.1, 1.1
 _NEWEST, _SEEN = 200, dt.timedelta(days=15)
 # A rhythm of several uneven steps has most batches at places that a batch had before.
 _AGAIN = 0.9
+# In the details of a verdict: it tells of nothing but a batch that has not come.
+MISSES_NEXT = "misses_next"
+
+
+def misses_next(result: Result) -> bool:
+    """Whether a verdict is about a batch behind its own, which is none the worse for it."""
+    return bool(result.details.get(MISSES_NEXT))
 
 
 def history_for(fpr: float) -> int:

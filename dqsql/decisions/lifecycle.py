@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from dqsql.decisions.cadence import misses_next
 from dqsql.model.batches import batch_order, in_zone
 from dqsql.model.results import (
     ACKNOWLEDGED,
@@ -451,11 +452,14 @@ def batch_statuses(
 
     A review (`accept` or `reject` by batch) decides on a batch with findings; warnings alone keep a
     rejected one out. One without any was repaired since it was rejected. A check that could not be
-    computed says nothing of a batch, unless a run `holds` rows back until all have been.
+    computed says nothing of a batch, unless a run `holds` rows back until all have been; nor does
+    one that misses a batch behind it.
     """
     statuses = dict.fromkeys(batches, BatchStatus.ACCEPTED)
     bad_batches = set()
     for result in results:
+        if misses_next(result):
+            continue
         if result.status in (Status.FAIL, Status.WARN):
             bad_batches.add(result.batch)
         if result.batch not in statuses:

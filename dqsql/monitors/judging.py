@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from dqsql.decisions.cadence import misses_next
 from dqsql.decisions.streaks import Streaks, miscounted
 from dqsql.engine.batches import onward_flags
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
@@ -185,7 +186,8 @@ class MonitorRun:
             keeps_out.add(Status.ERROR)
         if batch in self.rejected_by_review:
             keeps_out.add(Status.WARN)
-        return batch not in self.empty and not any(r.status in keeps_out for r in results)
+        about = (r for r in results if not misses_next(r))
+        return batch not in self.empty and not any(r.status in keeps_out for r in about)
 
     def _context(
         self, batches: Sequence[str], rows: Mapping[str, int], before: BeforeScan

@@ -102,6 +102,21 @@ def test_a_late_batch_is_told_though_nothing_is_new(new_project: NewProject) -> 
     assert not [r for r in project.run().results if r.detector == "cadence" and r.is_finding]
 
 
+def test_a_late_batch_is_no_fault_of_the_newest(new_project: NewProject) -> None:
+    first = (dt.datetime.now(dt.UTC).date() - dt.timedelta(days=12)).isoformat()
+    model = MODEL.replace(", cadence = 'daily'", "") + "-- @cadence('daily') {severity: error}\n"
+    project = new_project(model, orders(8, odd=False, first=first))
+    late = project.run()
+    assert late.exit_code == 1
+    assert {row["status"] for row in project.rows("dq_batches")} == {"accepted"}
+    # It is late until it comes; then there is nothing to review.
+    assert project.run().exit_code == 1
+    project.data(orders(13, odd=False, first=first))
+    assert project.run().exit_code == 0
+    assert {row["status"] for row in project.rows("dq_batches")} == {"accepted"}
+    assert {row["state"] for row in project.rows("dq_findings")} == {"resolved"}
+
+
 def test_a_declared_rhythm_of_names_that_are_no_times_is_told(new_project: NewProject) -> None:
     model = "{{ config(batch_by = 'n') }}\nselect n from {{ source('raw', 't') }}\n-- @cadence"
     data = "select * from values (1001), (1003) as t(n)"
