@@ -350,8 +350,10 @@ def _rows_counted(observation: Observation) -> str | None:
     value, rows = observation.value, observation.rows
     if observation.counts is None or value is None or rows is None:
         return None
+    of = "" if observation.only else f" of {rows:,}"
+    noun = "row" if value == 1 and not of else "rows"
     verb = "has" if value == 1 else "have"
-    return f"{number_text(value)} of {rows:,} rows {verb} {observation.counts}"
+    return f"{number_text(value)}{of} {noun}{observation.only} {verb} {observation.counts}"
 
 
 def _no_data(

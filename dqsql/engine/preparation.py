@@ -7,6 +7,7 @@ with its error; the others are scanned.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ from dqsql.model.types import FLOATS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_DIGIT = re.compile(r"\d")
+_ALIKE = "give both models the same kind of batch_by"
 _SHORT_TEXTS = ("char(", "varchar(")
 
 
@@ -48,13 +51,14 @@ def prepare(
     now: dt.datetime,
     columns: Mapping[str, str],
     missing: Collection[str] = (),
+    batches: Sequence[str] = (),
 ) -> Prepared:
     """Make the states of a plan ready; the model's view must be registered.
 
     `now` is the start of the run, `columns` gives the Spark types of the model's columns. Those
-    which are `missing` are there because of older data alone.
+    which are `missing` are there because of older data alone. `batches` are those of the run.
     """
-    work = _Preparation(plan, spark)
+    work = _Preparation(plan, spark, batches)
     states: list[StateColumn] = []
     broken: list[tuple[StateColumn, EngineError]] = []
     gone = {name.lower() for name in missing}
@@ -111,6 +115,7 @@ def _date_as_number(state: StateColumn, dates: Collection[str]) -> str | None:
 class _Preparation:
     plan: Plan
     spark: SparkSession
+    batches: Sequence[str] = ()
     _fitted: dict[Lookup, Lookup | EngineError] = field(default_factory=dict)
     _with_batches: dict[Relation, Relation] = field(default_factory=dict)
 
@@ -174,26 +179,47 @@ class _Preparation:
             return relation
         name = self.plan.model.name
         ours = expression_types(self.spark, self.view, [to_sql(own)], f"check model {name}")
-        if ours == theirs:
-            return relation
-        days = {*ours, *theirs} == {"date", "string"}
-        if days and (theirs == ["date"] or self._are_days(relation)):
+        batch = relation.batch
+        if ours != theirs:
+            days = {*ours, *theirs} == {"date", "string"}
+            if not days or (theirs == ["string"] and not self._are_days(relation.sql, batch)):
+                raise QueryError(
+                    f"the batches of {name} are of type {ours[0]}, those of {relation.name} of type"
+                    f" {theirs[0]}: their numbers of rows cannot be compared by batch; {_ALIKE}"
+                )
             # A folder's day=2026-01-31 is a text, and the day in a file of the same table a date.
-            return replace(relation, batch=formula(f"try_cast({{0}} as {ours[0]})", relation.batch))
-        raise QueryError(
-            f"the batches of {name} are of type {ours[0]}, those of {relation.name} of type"
-            f" {theirs[0]}: their numbers of rows cannot be compared by batch; give both models"
-            " the same kind of batch_by"
-        )
+            batch = formula(f"try_cast({{0}} as {ours[0]})", batch)
+        if ours == ["string"]:
+            self._refuse_unlike_names(own, relation, batch)
+        return replace(relation, batch=batch)
 
-    def _are_days(self, relation: Relation) -> bool:
+    def _are_days(self, table: str, batch: exp.Expr) -> bool:
         """Whether all texts of batches are days: of '2024-01', Spark makes the first of January."""
-        text = to_sql(relation.batch or exp.null())
-        with translated(f"the batches of {relation.name} cannot be read"):
-            others = self.spark.table(relation.sql).where(
-                f"not (({text}) <=> cast(try_cast(({text}) as date) as string))"
+        text = to_sql(batch)
+        others = f"not (({text}) <=> cast(try_cast(({text}) as date) as string))"
+        return self._first(f"select '' from {table} where {others}") is None
+
+    def _refuse_unlike_names(self, own: exp.Expr, relation: Relation, their: exp.Expr) -> None:
+        """Refuse names that look otherwise, as 20260131 beside 2026-01-31, and never meet."""
+        sides = ((relation.sql, to_sql(their)), (self.view, to_sql(own)))
+        others = [f"select {b} as batch from {t} where {b} is not null" for t, b in sides]
+        theirs = self._first(others[0])
+        looks = {_DIGIT.sub("9", batch) for batch in self.batches}
+        if theirs is None or not looks or _DIGIT.sub("9", theirs) in looks:
+            return
+        both = f"select batch from ({others[0]}) left semi join ({others[1]}) using (batch)"
+        if self._first(both) is None:
+            raise QueryError(
+                f"the batches of {self.plan.model.name} have names like {self.batches[-1]!r}, those"
+                f" of {relation.name} like {theirs!r}, and no batch is in both: they cannot be"
+                f" compared by batch; {_ALIKE}"
             )
-            return not fetched(others.selectExpr("1 as other").limit(1)).num_rows
+
+    def _first(self, query: str) -> str | None:
+        """The value of the first row, if there is one."""
+        with translated(f"the batches that {self.plan.model.name} is compared by cannot be read"):
+            rows = fetched(self.spark.sql(f"{query} limit 1"))
+        return rows.column(0)[0].as_py() if rows.num_rows else None
 
 
 def _has_unique(relation: Relation, keys: Sequence[str]) -> bool:

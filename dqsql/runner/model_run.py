@@ -239,7 +239,7 @@ class ModelRun:
         self._meaning = Meaning.of(self.plan, self._columns, batch_type, self.project.models)
         self._learn_before_scan(batches, batch_type)
         self._step(f"analysing {plural(len(self.plan.states), 'aggregate')}")
-        prepared = prepare(self.plan, self.spark, self.now, self._columns, self.missing)
+        prepared = prepare(self.plan, self.spark, self.now, self._columns, self.missing, batches)
         execution = self._execution(choice, batch_type)
         part = execution.analyse(prepared.states, prepared.broken)
         scanned = {s.name for s in scanned_states(part.states, part.metrics)}

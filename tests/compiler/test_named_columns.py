@@ -72,3 +72,46 @@ def test_a_pattern_that_is_given_stays_a_check(make_project: MakeProject) -> Non
     (plan,) = compiled(make_project, MODEL.format(annotation="@pattern(id, '<digit>+')")).plans
     assert plan.monitors == ()
     assert [check.expression for check in plan.checks] == ["pattern(id, '<digit>+')"]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "accepted_values(lower(a), 'open', 'closed')",
+        "accepted_values(round(a), 1, 2)",
+        "accepted_values(a.kind, 'x')",
+        "histogram_values(lower(a), 'x')",
+        "unique(lower(a))",
+        "unique(a.id)",
+        "unique((day, lower(a)))",
+        "primary_key(trim(a), b)",
+        "count_distinct(lower(a)) > 1",
+        "entropy(cast(a as int)) > 1",
+        "mean(lower(a)) > 1",
+    ],
+)
+def test_an_expression_of_the_column_is_what_is_checked(
+    make_project: MakeProject, check: str
+) -> None:
+    (beside,) = compiled(make_project, f"select\n  a, -- @{check}\n  b, day\nfrom t\n").plans
+    (below,) = compiled(make_project, f"select\n  a,\n  b, day\nfrom t\n-- @{check}\n").plans
+    assert beside.states == below.states
+    assert [c.predicate for c in beside.checks] == [c.predicate for c in below.checks]
+    assert beside.checks[0].column == "a"
+
+
+@pytest.mark.parametrize(
+    ("check", "whole"),
+    [
+        ("unique(b, day)", "unique(a, b, day)"),
+        ("unique(lower(b))", "unique(a, lower(b))"),
+        ("accepted_values(b, 'x')", "accepted_values(a, b, 'x')"),
+        ("accepted_values(upper(a))", "accepted_values(a, upper(a))"),
+    ],
+)
+def test_other_columns_are_checked_beside_it(
+    make_project: MakeProject, check: str, whole: str
+) -> None:
+    (beside,) = compiled(make_project, f"select\n  a, -- @{check}\n  b, day\nfrom t\n").plans
+    (below,) = compiled(make_project, f"select\n  a,\n  b, day\nfrom t\n-- @{whole}\n").plans
+    assert beside.states == below.states

@@ -84,6 +84,22 @@ def test_what_is_missing(new_project: NewProject) -> None:
         assert sorted(both[0]) == sorted(both[1])
 
 
+def test_a_lost_column_is_told_in_the_first_week(new_project: NewProject) -> None:
+    found = told(new_project(MODEL, orders(4, odd=True)).run().results)
+    lost = found["2024-03-04", "price:alive", None]
+    assert lost.status is Status.FAIL
+    assert lost.message == "price: 100% of the rows are NaN, at most 0.0% before"
+    # That a value of a text is gone takes a week, and so does all else.
+    assert ("2024-03-04", "currency:alive", None) not in found
+    # Two batches say nothing, and neither do three where more are asked for.
+    young = told(new_project(MODEL, orders(3, odd=True), name="young").run().results)
+    assert not [key for key in young if "alive" in key[1]]
+    asked = MODEL.replace("price,    -- @alive", "price,    -- @alive(min_history => 4)")
+    assert asked != MODEL
+    told_asked = told(new_project(asked, orders(4, odd=True), name="asked").run().results)
+    assert not [key for key in told_asked if "alive" in key[1]]
+
+
 def test_a_late_batch_is_told_though_nothing_is_new(new_project: NewProject) -> None:
     today = dt.datetime.now(dt.UTC).date()
     first = (today - dt.timedelta(days=12)).isoformat()

@@ -32,6 +32,8 @@ from dqsql.monitors.settings import read_settings
 _NAME = "alive"
 _SETTINGS = {"fpr": as_rate, "min_history": at_least(2), "window": at_least(2)}
 _WINDOW = 30
+# After so many batches it tells that a column was lost; all else takes a history.
+_EARLY = 3
 # What so few rows have says nothing of how a column varies.
 _ENOUGH = 10
 
@@ -52,15 +54,16 @@ class AliveDetector(MonitorByMonitor):
         accepted = history.usual(monitor.id, history.before(batch, window), window)
         count = self.context.metric(monitor, "count")
         measured = history.measured_of(key_of(count), accepted) if count else []
-        if len(measured) < need:
-            unmeasured = len(accepted) - len(measured)
-            time = self.context.history.time_of(batch)
-            return learning(monitor, batch, len(measured), need, unmeasured, time)
         fpr = given.get("fpr") or self.context.fpr(monitor)
         measures = {w.name: self.context.metric(monitor, w.name) for w in monitor.watched}
         series = {name: key_of(m) for name, m in measures.items() if m is not None}
         seen = _AliveColumn(monitor.column or "", history, series)
-        findings = seen.found(batch, measured, fpr, need)
+        early = "min_history" not in given and self.context.rows.get(batch, 0) >= _ENOUGH
+        findings = seen.found(batch, measured, fpr, need) if early or len(measured) >= need else []
+        if not findings and len(measured) < need:
+            unmeasured = len(accepted) - len(measured)
+            time = self.context.history.time_of(batch)
+            return learning(monitor, batch, len(measured), need, unmeasured, time)
         status = failed_status(monitor.severity) if findings else Status.PASS
         return with_details(
             result_of(monitor, batch, status, "; ".join(findings) + _of_times(history, findings)),
@@ -88,7 +91,13 @@ class _AliveColumn:
     series: Mapping[str, MetricKey]
 
     def found(self, batch: str, past: Sequence[str], fpr: float, need: int) -> list[str]:
-        """What a batch lacks that those before had, in words."""
+        """What a batch lacks that those before had, in words.
+
+        After the first few batches it is only that most rows became null, or NaN.
+        """
+        if len(past) < need:
+            text = self._not_numbers(batch, past, _EARLY) if len(past) >= _EARLY else None
+            return [] if text is None else [text]
         texts = (
             self._constant(batch, past, fpr, need),
             self._not_numbers(batch, past, need),

@@ -93,6 +93,35 @@ def test_a_month_as_text_is_no_day(project: Project, table: Table) -> None:
     assert "those of b of type string" in found.message
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [("day", "short"), ("short", "day"), ("month", "real"), ("slashes", "day")]
+)
+def test_names_that_never_meet_are_an_error(
+    project: Project, table: Table, ours: str, theirs: str
+) -> None:
+    table(
+        "f_t",
+        "select string(day) as day, date_format(day, 'yyyyMMdd') as short, day as real,"
+        " date_format(day, 'yyyy-MM') as month, date_format(day, 'yyyy/MM/dd') as slashes"
+        " from values (date'2020-01-01'), (date'2020-01-02') as t(day)",
+    )
+    both = "-- @equal_row_count(b)\n-- @expect(row_count >= row_count_of(b))\n"
+    project.write("a", f"{{{{ config(batch_by='{ours}') }}}}\n{both}select * from f_t")
+    project.write("b", f"{{{{ config(batch_by='{theirs}') }}}}\nselect * from f_t")
+    found = project.run(select=["a"]).results
+    assert {r.status for r in found} == {Status.ERROR}
+    assert "and no batch is in both" in found[0].message
+
+
+def test_other_names_may_be_missing_today(project: Project, table: Table) -> None:
+    table("g_t", "select * from values ('DE'), ('FR2') as t(shop)")
+    table("h_t", "select * from values ('USA'), ('DE') as t(shop)")
+    project.write("a", "{{ config(batch_by='shop') }}\n-- @equal_row_count(b)\nselect * from g_t")
+    project.write("b", "{{ config(batch_by='shop') }}\nselect * from h_t")
+    found = {r.batch: r.status for r in project.run(select=["a"]).results}
+    assert found == {"DE": Status.PASS, "FR2": Status.FAIL}
+
+
 def test_batches_of_another_kind_are_an_error(project: Project, table: Table) -> None:
     table("a_t", "select date'2020-01-01' as day, 1 as n")
     project.write("a", CHECKED)
@@ -116,3 +145,12 @@ def test_a_condition_is_about_both(project: Project, table: Table) -> None:
             " expected equal_row_count(d_t)",
         ),
     ]
+
+
+def test_a_condition_is_named_with_the_rows_that_it_chooses(project: Project, table: Table) -> None:
+    table("i_t", "select id, id % 2 as g from range(10)")
+    table("j_t", "select id from range(7)")
+    check = '@references(j_t, id) {where: "g = 1"}'
+    project.write("i", f"select id, -- {check}\n  g from i_t")
+    (found,) = project.run(select=["i"]).results
+    assert found.message.startswith("2 rows where g = 1 have no match for id in j_t.id")
