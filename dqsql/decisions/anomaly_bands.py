@@ -46,6 +46,8 @@ _ALONE, _NEAR, _SMALL = 1.5, 14, 3.0
 # A batch with so small a share of the fewest rows so far is none that a short history allows, where
 # there were so many, and where that is so many standard deviations (of logarithms) below the mean.
 _LEAST_ROWS, _MANY_ROWS, _FAR_BELOW = 0.2, 20, 6.0
+# Of several batches a day so many of its time say that, and this share of so many rows.
+_OF_ITS_TIME, _LEAST_OF_ITS_TIME, _MANY_OF_ITS_TIME = 7, 0.1, 10
 # What was unusual on the same days a year ago may come again, so many times as far: a feast grows.
 _AGAIN = 1.25
 # So many batches a day are several.
@@ -129,7 +131,9 @@ def _bands_alike(
         return np.where(still, normal, learned)
 
     reach = reaches(rate)
-    wider = _wider(predictions, many, reach, factor, volumes)
+    least = [_least_rows(s) for s in many]
+    # Of several batches a day two bands are made one first.
+    wider = _wider(predictions, reach, factor, [-math.inf if single_rate else n for n in least])
 
     def intervals(reach: FloatArray) -> list[tuple[float, float]]:
         below, above = reach * wider * factor
@@ -145,6 +149,7 @@ def _bands_alike(
         loose_and_rare = (intervals(reaches(one)) for one in (_LOOSE_RATE, single_rate))
         pairs = zip(*loose_and_rare, many, strict=True)
         kept = [_of_the_day(loose, rare, series) for loose, rare, series in pairs]
+        kept = [(max(low, rows), high) for (low, high), rows in zip(kept, least, strict=True)]
     away = np.array([distance(_positive(s, p), p) for p, s in zip(predictions, many, strict=True)])
     away /= factor
     size = np.minimum(np.abs(away) / np.where(away > 0, wider[1], wider[0]), 1e300)
@@ -159,33 +164,47 @@ def _bands_alike(
 
 
 def _wider(
-    predictions: Sequence[Prediction],
-    many: Sequence[Series],
-    reach: FloatArray,
-    factor: FloatArray,
-    volumes: BoolArray,
+    predictions: Sequence[Prediction], reach: FloatArray, factor: FloatArray, least: Sequence[float]
 ) -> FloatArray:
     """How many times as far as by the errors alone the bands go below and above, 2 x S, > 0.
 
-    Further by the same days a year ago, and less far below where it would be hardly any rows.
+    Further by the same days a year ago, and less far below where it would be hardly any rows: less
+    than `least`.
     """
     year_ago = np.array([p.year_ago for p in predictions]).T / reach
     wider = np.where(year_ago > 1, _AGAIN * year_ago, 1.0)
-    least = [
-        -distance(_least_rows(s.known), p) if counts_rows else math.inf
-        for p, s, counts_rows in zip(predictions, many, volumes.tolist(), strict=True)
-    ]
-    end = np.array(least) / (reach[0] * factor)
+    rows = [-distance(one, p) for one, p in zip(least, predictions, strict=True)]
+    end = np.array(rows) / (reach[0] * factor)
     wider[0] = np.where(end > 0, np.minimum(wider[0], end), wider[0])
     return wider
 
 
-def _least_rows(known: FloatArray) -> float:
-    """The fewest rows that a history of numbers of rows may allow; -inf where it says nothing."""
-    fewest, logs = float(known.min()), np.log(known)
-    least = math.log(_LEAST_ROWS * fewest)
-    far = least < float(logs.mean()) - _FAR_BELOW * float(logs.std())
-    return _LEAST_ROWS * fewest if far and fewest >= _MANY_ROWS else -math.inf
+def _least_rows(series: Series) -> float:
+    """The fewest rows that a history of numbers of rows may allow; -inf where it says nothing.
+
+    Of several batches a day those of its time of day, of which weekends may have fewer.
+    """
+    known, weekend = series.known, np.zeros(series.known.size, dtype=np.bool_)
+    share, enough = _LEAST_ROWS, _MANY_ROWS
+    if not is_counted(known, series.new) or known.min() < 0:
+        return -math.inf
+    if series.times is not None and series.time is not None and batches_a_day(series) > 1:
+        times = series.times[~np.isnan(series.values)]
+        days = times.astype("datetime64[D]")
+        alike = times - days == series.time - series.time.astype("datetime64[D]")
+        if np.count_nonzero(alike) < _OF_ITS_TIME:
+            return -math.inf
+        known, weekend = known[alike], ~np.is_busday(days[alike])
+        share, enough = _LEAST_OF_ITS_TIME, _MANY_OF_ITS_TIME
+    fewest = float(known.min())
+    if fewest < enough:
+        return -math.inf
+    logs = np.log(known)
+    groups = [logs[part] for part in (weekend, ~weekend) if part.any()]
+    spread = math.sqrt(sum(g.size * float(g.var()) for g in groups) / logs.size)
+    lowest = min(float(g.mean()) for g in groups)
+    far = math.log(share * fewest) < lowest - _FAR_BELOW * spread
+    return share * fewest if far else -math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,6 +22,8 @@ _MOST, FEW = 0.5, 0.1
 _NAMED = 5
 # Rows of a value that come together at most; how often their number is more than is taken for it.
 _MOST_BUNCHED, _DOUBT = 10.0, 0.01
+# What is so improbable is not taken to be so.
+_REFUTED = 0.05
 # Batches of less than such a part of the rows lack by chance what this one cannot; of less than the
 # second, where else too few are left.
 _COMPARABLE = (0.5, 0.2)
@@ -74,6 +76,29 @@ def absences(
         if batches >= min_history and chance < fpr:
             rare_absences.append(Absence(name, present, batches))
     return rare_absences
+
+
+def absent_by_chance(
+    counts: Sequence[float], sizes: Sequence[float], rows: float, fpr: float
+) -> bool:
+    """Whether a batch of so few rows may well have none of a name, its rows being independent.
+
+    They are not where the name was absent less often than its few rows would have it: one row of
+    each machine comes every day. That is told by the probability of so few absences, 1 in 20.
+
+    Args:
+        counts: rows of the name in each batch before.
+        sizes: all rows of these batches.
+        rows: those of this one.
+        fpr: how rare the absence must be, in (0, 1).
+    """
+    from scipy.special import pdtr
+
+    there, all_rows = np.asarray(counts, dtype=float), np.asarray(sizes, dtype=float)
+    share = float(there.sum() / max(all_rows.sum(), 1.0))
+    expected_absences = float(np.exp(-share * all_rows).sum())
+    independent = pdtr(float((there == 0).sum()), expected_absences) >= _REFUTED
+    return bool(independent and math.exp(-share * rows) >= fpr)
 
 
 def _weight(absent: Sequence[tuple[int, int]], common: float) -> float:

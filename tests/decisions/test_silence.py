@@ -9,6 +9,7 @@ import pytest
 
 from dqsql.decisions.silence import (
     absences,
+    absent_by_chance,
     became_constant,
     comparable,
     largest_share,
@@ -51,6 +52,17 @@ def test_segments_that_come_and_go_give_few_alarms() -> None:
         sets = [frozenset(np.flatnonzero(row).astype(str)) for row in there]
         alarms += sum(bool(absences(sets[i - 60 : i], sets[i], 0.01)) for i in range(60, 180))
     assert alarms / (25 * 120) < 0.01
+
+
+def test_few_rows_may_have_none_of_a_segment() -> None:
+    rng = np.random.default_rng(1)
+    # By day 300 rows, at night ten, of which a fifth are of the segment.
+    sizes = np.where(np.arange(59) % 24 < 6, 10, 300)
+    counts = rng.binomial(sizes, 0.2)
+    assert absent_by_chance(counts, sizes, 10, 0.001)
+    assert not absent_by_chance(counts, sizes, 100, 0.001)
+    # One row of each of ten machines comes each time: that is no chance.
+    assert not absent_by_chance([1] * 30, [10] * 30, 9, 0.001)
 
 
 def test_values_that_no_longer_occur() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dqsql.decisions.anomaly import AnomalyInput, evaluate_many
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.strategies_auto import Auto
 
 
@@ -86,6 +87,33 @@ def test_noon_is_not_judged_by_how_a_night_of_ten_rows_varies() -> None:
 
     assert found(1) == 0
     assert found(1 / 3) > 0.5
+
+
+@pytest.mark.parametrize("rate", [None, 1e-4])
+@pytest.mark.parametrize("night", [10.0, 0.3])
+def test_no_rows_at_noon_are_an_anomaly_though_nights_have_few(
+    rate: float | None, night: float
+) -> None:
+    rng = np.random.default_rng(6)
+    hours = np.arange(24 * 12)
+    day = np.clip(np.sin((hours % 24 - 6) / 14 * np.pi), 0, None)
+    # From a Monday on; there is little on weekends.
+    level = (night + 150 * day) * np.where(hours // 24 % 7 >= 5, 0.3, 1.0)
+    rows = rng.poisson(level * np.exp(rng.normal(0, 0.1, hours.size))).astype(float)
+    times = np.datetime64("2024-01-01T00", "h") + hours
+    tested = [int(i) for i in hours if i >= 24 * 8]
+
+    def found(values: FloatArray) -> FloatArray:
+        inputs = [AnomalyInput(rows[:i], times[:i], float(values[i]), times[i]) for i in tested]
+        return np.array([d.anomalous for d in evaluate_many(Auto(fpr=rate), inputs)])
+
+    assert found(rows).sum() == 0
+    noon = np.array([11 <= i % 24 <= 15 for i in tested])
+    none = found(np.zeros(hours.size))
+    assert none[noon].all()
+    # Where a night has hardly any rows it may have none.
+    if night < 1:
+        assert not none[[i % 24 < 5 for i in tested]].any()
 
 
 def test_volumes_that_never_missed_have_the_p_value_of_their_band() -> None:

@@ -158,3 +158,41 @@ def test_batches_of_a_time_of_day_are_alike(tmp_path: Path, spark: SparkSession)
     portions.data(f"{rows}    if({source.replace('(b.id % 4)', 'if(b.id = 79, 0, b.id % 4)')}")
     told = portions.run(batches=[last]).results
     assert {r.column for r in told if r.status is Status.WARN} == {"kind", "amount"}
+
+
+# Twelve batches a day, of which the newest of all times are not enough to learn one time from; an
+# error comes in one of nine.
+TWO_HOURLY = """
+select
+    timestamp'2024-01-01' + make_dt_interval(0, cast(b.id as int) * 2) as at,
+    10 + 2 * (b.id % 12) + pmod(xxhash64(b.id, r.id), 100) / 25.0D as amount,
+    cast(b.id % 9 = 0 and r.id = 0 as int) as errors
+from range(136) as b, range(30) as r
+"""
+
+
+def test_issues_are_learned_from_where_many_batches_come_a_day(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    model = BY_HOUR.replace("kind,   -- @avh", "errors, -- @avh")
+
+    def project(name: str) -> Project:
+        made = Project(write_project(tmp_path / name, {"checks/m.sql": model}), spark)
+        made.data(TWO_HOURLY)
+        return made
+
+    backfill, portions = project("backfill"), project("portions")
+    whole = backfill.run()
+    # That an hour had no error on its ten days is no promise.
+    assert not [r for r in whole.results if r.is_finding and r.column == "errors"]
+    batches = sorted({str(r.batch) for r in whole.results})
+    verdicts = {r.batch: r for r in whole.results if r.column == "amount"}
+    assert verdicts[batches[-1]].details["issues"] > 0
+    for some in (batches[:-3], [batches[-3]], batches[-2:]):
+        portions.run(batches=some)
+    for table in TABLES:
+        assert differing(stored(portions, table), stored(backfill, table)) == [], table
+    portions.data(TWO_HOURLY.replace("    10 +", "    10 * (1 + b.id div 135) +"))
+    (told,) = (r for r in portions.run(batches=[batches[-1]]).results if r.column == "amount")
+    assert told.status is Status.WARN
+    assert "sum is" in told.message

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
-from dqsql.decisions.silence import absences, listed
+from dqsql.decisions.silence import absences, absent_by_chance, listed
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import AnnotationError, CompileError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
@@ -48,7 +48,7 @@ class SegmentsDetector(MonitorByMonitor):
             return result_of(monitor, batch, Status.ERROR, self.context.unmeasured(monitor))
         series = key_of(metric)
         if names:
-            decided = _decided_by_names(names, _present(history, series, batch))
+            decided = _decided_by_names(names, frozenset(_rows_of_segments(history, series, batch)))
             return _segments_result(
                 monitor, batch, decided, series=recompute.shown_key(series), listed=names
             )
@@ -94,9 +94,14 @@ def _decided_by_names(names: Sequence[str], now: frozenset[str]) -> _SegmentsVer
 def _decided_by_history(
     history: History, series: MetricKey, batch: str, past: Sequence[str], fpr: float, need: int
 ) -> _SegmentsVerdict:
-    before = [_present(history, series, b) for b in past]
-    now = _present(history, series, batch)
-    missing = absences(before, now, fpr, need)
+    counts = [_rows_of_segments(history, series, b) for b in past]
+    before, now = [frozenset(c) for c in counts], _rows_of_segments(history, series, batch)
+    sizes, rows = [sum(c.values()) for c in counts], sum(now.values())
+    missing = [
+        a
+        for a in absences(before, frozenset(now), fpr, need)
+        if not absent_by_chance([c.get(a.name, 0.0) for c in counts], sizes, rows, fpr)
+    ]
     expected = [a.name for a in absences(before, frozenset(), fpr, need)]
     return _SegmentsVerdict(expected, [a.name for a in missing], listed(missing), len(now))
 
@@ -123,11 +128,10 @@ def _compared_with(decided: _SegmentsVerdict) -> dict[str, str]:
     }
 
 
-def _present(history: History, series: MetricKey, batch: str) -> frozenset[str]:
-    """The segments that have rows in a batch."""
-    return frozenset(
-        s for s in history.segments(batch) if history.value(series._replace(segment=s), batch) > 0
-    )
+def _rows_of_segments(history: History, series: MetricKey, batch: str) -> dict[str, float]:
+    """The segments that have rows in a batch, and how many."""
+    rows = {s: history.value(series._replace(segment=s), batch) for s in history.segments(batch)}
+    return {segment: number for segment, number in rows.items() if number > 0}
 
 
 def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
@@ -137,7 +141,7 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
         return recompute.NOT_DECIDED
     series = recompute.stored_key(details["series"])
     if "listed" in details:
-        now = _present(history, series, stored.batch)
+        now = frozenset(_rows_of_segments(history, series, stored.batch))
         decided = _decided_by_names(details["listed"], now)
     else:
         decided = _decided_by_history(

@@ -11,6 +11,7 @@ from dqsql.dialect import quoted
 from dqsql.model.metric_traits import NUMERIC_DISTANCES
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
+from dqsql.model.results import BatchStatus
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.history import SPAN
 from dqsql.monitors.kind import MonitorKind, Reach
@@ -70,7 +71,11 @@ def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
 
 
 def _detector(place: Workplace, context: MonitorContext) -> AvhDetector:
-    return AvhDetector(context, place.injector(), place.matching)
+    def accepted(batch: str) -> bool:
+        record = place.ledger.get(batch)
+        return record is not None and record.status is BatchStatus.ACCEPTED
+
+    return AvhDetector(context, place.injector(), place.matching, accepted)
 
 
 def _learner(place: Workplace, context: MonitorContext) -> AvhLearner:

@@ -37,7 +37,7 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.date_labels import says_the_date
-from dqsql.monitors.history import NEXT, History, MetricKey, key_of
+from dqsql.monitors.history import NEXT, SPAN, History, MetricKey, key_of
 from dqsql.monitors.injection import CLEAN, Injector, Variant
 from dqsql.monitors.kinds.avh.evidence import (
     TEXT_DISTANCES,
@@ -46,7 +46,7 @@ from dqsql.monitors.kinds.avh.evidence import (
     distances,
 )
 from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
-from dqsql.monitors.kinds.avh.unit import DISTANCES, Unit
+from dqsql.monitors.kinds.avh.unit import DISTANCES, Unit, without_still_by_chance
 from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message, moved, shifted
 from dqsql.monitors.programs import StoredProgram
 from dqsql.monitors.recompute import rests_on, shown_key
@@ -59,15 +59,20 @@ _HELPERS = frozenset({"count", "stddev"})
 
 @dataclass
 class AvhDetector:
-    """Decides on all `@avh` of one model."""
+    """Decides on all `@avh` of one model.
+
+    `accepted` says of a batch of before the run whether it was accepted.
+    """
 
     context: MonitorContext
     injector: Injector
     matching: Matching
+    accepted: Callable[[str], bool] = lambda batch: False
     units: list[Unit] = field(default_factory=list)
     broken: list[tuple[Monitor, str]] = field(default_factory=list)
     _measured: dict[tuple[str, str], Mapping[str, Variant]] = field(default_factory=dict)
     _asked: set[str] = field(default_factory=set)
+    _tested: frozenset[str] = frozenset()
     _excluded: Exclusions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,19 +109,18 @@ class AvhDetector:
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Measure injected issues of all batches that will be sampled, in one job."""
+        self._tested = frozenset(batches)
         wanted: set[str] = set()
         for unit in self.units:
             evidence_batch = self._sampled(unit)
             excluded = self.left_out(unit)
-            for place, batch in enumerate(batches):
-                if batch in excluded:
-                    continue
-                before = [b for b in batches[:place] if b not in excluded]
-                earlier = [*self._earlier(unit, batch), *before]
-                newest = self._to_sample(unit, evidence_batch, earlier, batch)
+            before: list[str] = []
+            for batch in (b for b in batches if b not in excluded):
+                newest = self._to_sample(unit, evidence_batch, batch, before)
                 if newest is not None:
                     wanted.add(newest)
                     evidence_batch = newest
+                before.append(batch)
         self._inject(sorted(wanted - self._asked))
 
     def judge(self, batch: str) -> list[Result]:
@@ -222,6 +226,11 @@ class AvhDetector:
 
     def _column_history(self, unit: Unit, batch: str, part: int | None = None) -> ColumnHistory:
         steps, values = self._in_step(unit, batch)
+        history = self.context.history
+        if history.time_of(batch) is not None:
+            newest = history.before(batch, unit.settings.window + SPAN)
+            others = history.matrix([unit.keys[n] for n in unit.names], newest)
+            values = without_still_by_chance(unit.names, values, others)
         # Of a batch without values nothing can be said that an issue would change.
         known = np.isfinite(values).sum(axis=1)
         changed = int(np.flatnonzero(known == known.max())[-1])
@@ -277,21 +286,32 @@ class AvhDetector:
         return None if unit.evidence is None or unit.evidence.outdated else unit.evidence.batch
 
     def _to_sample(
-        self, unit: Unit, evidence_batch: str | None, earlier: Sequence[str], batch: str
+        self, unit: Unit, evidence_batch: str | None, batch: str, more: Sequence[str] = ()
     ) -> str | None:
         """The batch to inject issues into now, or None while what is there still serves.
 
         All batches count for the age of the evidence, accepted or not, so that it can be told
-        beforehand when a backfill will renew it.
+        beforehand when a backfill will renew it. `more` are those of a run before this one.
         """
         history, need = self.context.history, unit.settings.config.min_history
         # A batch that was rejected since, or that comes later, is no evidence.
-        if evidence_batch is not None and evidence_batch in earlier:
+        if evidence_batch is not None and (
+            evidence_batch in more or self._is_evidence(unit, evidence_batch, batch)
+        ):
             age = history.between(evidence_batch, batch)
-            if age < unit.settings.refit_every:
+            if age < unit.settings.refit_every * history.a_day(batch):
                 return None
-        same = history.of_its_time(batch, earlier)
+        same = [*self.before(unit, batch), *history.of_its_time(batch, more)]
         return self.newest_whole(unit, same) if len(same) >= max(1, need) else None
+
+    def _is_evidence(self, unit: Unit, evidence_batch: str, batch: str) -> bool:
+        history = self.context.history
+        if history.time_of(batch) is None:
+            return evidence_batch in self._earlier(unit, batch)
+        # That of another time of day may be older than all that were read.
+        stored = self.accepted(evidence_batch) and evidence_batch not in self._tested
+        is_before = batch == NEXT or batch_order(evidence_batch) < batch_order(batch)
+        return evidence_batch in history.before(batch) or (stored and is_before)
 
     def newest_whole(self, unit: Unit, batches: Sequence[str]) -> str:
         """The newest batch with a value of every metric; the newest at all where there is none.
@@ -304,8 +324,7 @@ class AvhDetector:
     def refresh(self, units: Sequence[Unit], batch: str) -> None:
         """Renew the evidence that is missing or old."""
         for unit in units:
-            earlier = self._earlier(unit, batch)
-            newest = self._to_sample(unit, self._sampled(unit), earlier, batch)
+            newest = self._to_sample(unit, self._sampled(unit), batch)
             if newest is None:
                 continue
             # A batch whose rows are gone cannot be sampled: the one under test then stands in.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
+from dqsql.decisions.arrays import FloatArray
 from dqsql.model.metric_traits import NUMERIC_DISTANCES
 from dqsql.model.plan import Monitor
 from dqsql.model.results import MetricProfile, MetricValue
@@ -76,3 +79,25 @@ class Unit:
             )
             for name, number in by_name.items()
         ]
+
+
+def without_still_by_chance(
+    names: Sequence[str], values: FloatArray, others: FloatArray
+) -> FloatArray:
+    """Return metrics with NaN for those that are the same at one time of day, and not at others.
+
+    Of 24 times of day some are such by chance, where a rare value comes now and then: one more
+    distinct value is no finding there.
+
+    Args:
+        names: of the M metrics.
+        values: of batches of one time of day, P x M.
+        others: of the newest batches of all times, any number x M.
+    """
+    each = values, others
+    varies, moves = (np.fmin.reduce(m, axis=0) != np.fmax.reduce(m, axis=0) for m in each)
+    still = ~varies & moves
+    of_values = np.array([name == "unique_ratio" for name in names])
+    if any(still[i] for i, name in enumerate(names) if name == "max"):
+        still |= of_values
+    return np.where(still, np.nan, values)
