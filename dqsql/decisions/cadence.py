@@ -42,6 +42,16 @@ _PRIOR_MISSING, _PRIOR = 0.1, 1.1
 _NEWEST, _SEEN = 200, dt.timedelta(days=15)
 # A rhythm of several uneven steps has most batches at places that a batch had before.
 _AGAIN = 0.9
+# Clocks that are put forward on all of the days on which those of most people are.
+_CLOCKS = (
+    "Europe/London",
+    "Europe/Berlin",
+    "Europe/Athens",
+    "America/New_York",
+    "Australia/Sydney",
+    "Pacific/Auckland",
+)
+_AN_HOUR = dt.timedelta(hours=1)
 # In the details of a verdict: it tells of nothing but a batch that has not come.
 MISSES_NEXT = "misses_next"
 
@@ -331,15 +341,20 @@ def gap_before(
     """What is missing between the newest of `past` (oldest first) and a batch.
 
     A gap in a declared rhythm is always told; in a learned one, if gaps like it are rarer than
-    `fpr`. Hours that the clocks of time `zones` leave out are not missing. None: there is no rhythm
-    yet.
+    `fpr`. Hours that the clocks of time `zones` leave out are not missing; where none is known, nor
+    is a gap of which clocks of many people leave out all. None: there is no rhythm yet.
     """
     rhythm = declared or learn_cadence(past)
     if rhythm is None or not past:
         return None
-    by_hours = rhythm.step is not None and rhythm.step < _DAY
+    step = rhythm.step or _DAY
+    by_hours = step < _DAY
     hidden = zones if by_hours else ()
     missing = tuple(m for m in rhythm.between(past[-1], batch) if not is_left_out(m, hidden))
+    # Local times may come without a word of where they are from.
+    if by_hours and not zones and len(missing) <= _AN_HOUR / step:
+        clocks = [zone for zone in _CLOCKS if _is_zone(zone)]
+        missing = () if all(is_left_out(m, clocks) for m in missing) else missing
     if declared is not None:
         return Gap(missing, 0.0, bool(missing), len(past))
     expected = absent = 0
