@@ -405,7 +405,7 @@ def _with_column(
     if context.column is None:
         return args
     # A relation may have the name of the column: then an argument is missing.
-    if _names_column(macro, args, context.column) and len(args) >= macro.definition.required:
+    if _names_column(args, context.column) and len(args) >= macro.definition.required:
         return args
     # A number cannot be the column: there are too many arguments.
     crowded = bool(args) and isinstance(args[0], exp.Literal)
@@ -415,19 +415,17 @@ def _with_column(
     return [column(context.column), *args]
 
 
-def _names_column(macro: Macro, args: list[exp.Expr], name: str) -> bool:
-    """Whether the first argument is the column.
+def _names_column(args: list[exp.Expr], name: str) -> bool:
+    """Whether the first argument is the column, an expression of it, or a field.
 
-    Of a macro that takes any number of columns or values it may be an expression of it, or a field:
     `unique(lower(email))` is not about pairs of an email and its own lower case.
     """
     if not args:
         return False
-    if isinstance(args[0], exp.Column) and args[0].name.lower() == name.lower():
+    first = args[0]
+    if isinstance(first, exp.Column) and first.name.lower() == name.lower():
         return True
-    if not macro.definition.catches_varargs or isinstance(args[0], exp.Literal):
-        return False
-    read = (c for arg in args for c in arg.find_all(exp.Column) if c is not arg or c.table)
+    read = (c for c in first.find_all(exp.Column) if c is not first or c.table)
     return any(name.lower() in (c.name.lower(), c.parts[0].name.lower()) for c in read)
 
 

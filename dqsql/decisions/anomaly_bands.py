@@ -131,7 +131,8 @@ def _bands_alike(
         return np.where(still, normal, learned)
 
     reach = reaches(rate)
-    least = [_least_rows(s) for s in many]
+    pairs_of_rows = ((_least_rows(s), p.expected) for s, p in zip(many, predictions, strict=True))
+    least = [rows if rows < expected else -math.inf for rows, expected in pairs_of_rows]
     # Of several batches a day two bands are made one first.
     wider = _wider(predictions, reach, factor, [-math.inf if single_rate else n for n in least])
 
@@ -158,6 +159,9 @@ def _bands_alike(
     one_sided = {"spike": away > 0, "drop": away < 0}.get(settings.direction)
     if one_sided is not None:
         p_values = np.where(one_sided, p_values, 1.0)
+    if single_rate is not None:
+        below = np.array([s.new < rows for s, rows in zip(many, least, strict=True)])
+        p_values = np.where(below, np.minimum(p_values, single_rate), p_values)
     again = np.any(wider > 1, axis=0)
     columns = zip(kept, np.minimum(p_values, 1.0).tolist(), again.tolist(), strict=True)
     return [Band(*interval, p_value, as_before) for interval, p_value, as_before in columns]

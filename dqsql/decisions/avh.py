@@ -107,6 +107,8 @@ class ColumnHistory:
             batch before it; NaN for a metric without a value.
         batches: names of the P batches; empty for numbers from 1.
         changed: the row of the batch that the variants are of; None for the newest.
+        beside: B x M metrics of the newest batches of other times of day. Shares of rows without a
+            proper value are learned from them too, if they are like those of `values`.
     """
 
     column: str
@@ -116,6 +118,7 @@ class ColumnHistory:
     issue_values: FloatArray
     batches: tuple[str, ...] = ()
     changed: int | None = None
+    beside: FloatArray | None = None
 
     @property
     def rows(self) -> npt.NDArray[np.int64]:

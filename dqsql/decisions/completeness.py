@@ -44,17 +44,32 @@ def clauses_of(history: ColumnHistory, fpr: float, min_history: int) -> list[Cla
     metrics = [m for m in COUNTED_SHARES if m in history.metrics]
     if ROWS not in history.metrics or not metrics:
         return []
-    rows = history.values[:, history.metrics.index(ROWS)]
     clauses: list[Clause] = []
     for metric in metrics:
-        values = history.values[:, history.metrics.index(metric)]
-        known = np.isfinite(values) & (rows > 0)
-        if known.sum() < min_history:
+        values, rows = _shares(history, history.values, metric)
+        if values.size < min_history:
             continue
-        rate = _rate(metric, metrics, fpr)
-        for side, part in _sides(metric, float(np.median(values[known]))):
-            clauses += _clause(history, metric, known, rows[known], rate * part, side)
+        usual, rate = float(np.median(values)), _rate(metric, metrics, fpr)
+        if history.beside is not None:
+            further, further_rows = _shares(history, history.beside, metric)
+            low, high = np.quantile(further, (0.25, 0.75)) if further.size else (1.0, 0.0)
+            if low <= usual <= high:
+                # A rate that is rare takes more batches than there are of one time of day.
+                values = np.concatenate((further, values))
+                rows = np.concatenate((further_rows, rows))
+        for side, part in _sides(metric, usual):
+            clauses += _clause(history, metric, values, rows, rate * part, side)
     return clauses
+
+
+def _shares(
+    history: ColumnHistory, table: FloatArray, metric: str
+) -> tuple[FloatArray, FloatArray]:
+    """A share in batches of some rows where it is known, and their numbers of rows."""
+    values = table[:, history.metrics.index(metric)]
+    rows = table[:, history.metrics.index(ROWS)]
+    known = np.isfinite(values) & (rows > 0)
+    return values[known], rows[known]
 
 
 def _sides(metric: str, usual: float) -> tuple[tuple[float, float], ...]:
@@ -82,12 +97,11 @@ def _rate(metric: str, metrics: Sequence[str], fpr: float) -> float:
 def _clause(
     history: ColumnHistory,
     metric: str,
-    known: npt.NDArray[np.bool_],
+    values: FloatArray,
     rows: FloatArray,
     rate: float,
     side: float,
 ) -> list[Clause]:
-    values = history.values[known, history.metrics.index(metric)]
     first, last = history.extent
     clause = Clause(
         metric=metric,
@@ -99,7 +113,7 @@ def _clause(
         fpr=rate,
         method=COUNTED,
         catches=(),
-        history_size=int(known.sum()),
+        history_size=int(values.size),
         first_batch=first,
         last_batch=last,
     )

@@ -458,11 +458,9 @@ def batch_statuses(
     statuses = dict.fromkeys(batches, BatchStatus.ACCEPTED)
     bad_batches = set()
     for result in results:
-        if misses_next(result):
-            continue
         if result.status in (Status.FAIL, Status.WARN):
             bad_batches.add(result.batch)
-        if result.batch not in statuses:
+        if result.batch not in statuses or misses_next(result):
             continue
         if result.status is Status.ERROR and holds:
             statuses[result.batch] = BatchStatus.INCOMPLETE

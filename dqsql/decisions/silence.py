@@ -79,26 +79,32 @@ def absences(
 
 
 def absent_by_chance(
-    counts: Sequence[float], sizes: Sequence[float], rows: float, fpr: float
+    counts: Sequence[float], others: Sequence[float], rows: float, fpr: float
 ) -> bool:
-    """Whether a batch of so few rows may well have none of a name, its rows being independent.
+    """Whether a batch of few rows may well have none of a name, its rows being independent.
 
-    They are not where the name was absent less often than its few rows would have it: one row of
-    each machine comes every day. That is told by the probability of so few absences, 1 in 20.
+    They are not where the name was absent less often, or its rows varied less, than independent
+    rows would: one of each machine comes every day. Either is told by a probability of 1 in 20. A
+    batch is one of few rows by those of the other names: all rows of one may be gone.
 
     Args:
         counts: rows of the name in each batch before.
-        sizes: all rows of these batches.
-        rows: those of this one.
+        others: rows of all other names in these.
+        rows: those of the batch, which are all of other names.
         fpr: how rare the absence must be, in (0, 1).
     """
-    from scipy.special import pdtr
+    from scipy.special import chdtr, pdtr
 
-    there, all_rows = np.asarray(counts, dtype=float), np.asarray(sizes, dtype=float)
-    share = float(there.sum() / max(all_rows.sum(), 1.0))
-    expected_absences = float(np.exp(-share * all_rows).sum())
-    independent = pdtr(float((there == 0).sum()), expected_absences) >= _REFUTED
-    return bool(independent and math.exp(-share * rows) >= fpr)
+    there, beside = np.asarray(counts, dtype=float), np.asarray(others, dtype=float)
+    if not rows < _COMPARABLE[0] * float(np.median(beside)):
+        return False
+    per_other = float(there.sum() / beside.sum())
+    expected = np.maximum(per_other * beside, 1e-9)
+    if math.exp(-per_other * rows) < fpr:
+        return False
+    too_regular = pdtr(float((there == 0).sum()), float(np.exp(-expected).sum())) < _REFUTED
+    dispersion = float((np.square(there - expected) / expected).sum())
+    return not too_regular and bool(chdtr(there.size - 1, dispersion) >= _REFUTED)
 
 
 def _weight(absent: Sequence[tuple[int, int]], common: float) -> float:
@@ -234,13 +240,15 @@ def became_constant(
     return len(known) >= min_history and max(known) ** rows < fpr
 
 
-def taken_over(before: Sequence[float], now: float, min_history: int = _MIN_HISTORY) -> bool:
+def taken_over(
+    before: Sequence[float], now: float, min_history: int = _MIN_HISTORY, but: int = 1
+) -> bool:
     """Whether most rows are what few rows were in every batch before, but one; all are shares.
 
-    One that nobody had noticed would hide all that are like it.
+    One that nobody had noticed would hide all that are like it. `but` is how many are left out.
     """
     known = sorted(b for b in before if not math.isnan(b))
-    return len(known) >= min_history and now >= _MOST and known[-2] <= FEW
+    return len(known) >= min_history and now >= _MOST and known[-1 - but] <= FEW
 
 
 def listed(observed_absences: Sequence[Absence]) -> str:

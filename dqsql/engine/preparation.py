@@ -26,13 +26,13 @@ from dqsql.engine.relations import expression_types
 from dqsql.engine.selects import fetched
 from dqsql.errors import EngineError, IncomparableError, QueryError
 from dqsql.model.metric_traits import NUMBERS_ONLY
-from dqsql.model.plan import Plan, Relation, StateColumn
+from dqsql.model.plan import Metric, Plan, Relation, StateColumn
 from dqsql.model.types import FLOATS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DIGIT = re.compile(r"\d")
+_NUMBER = re.compile(r"\d+")
 _ALIKE = "give both models the same kind of batch_by"
 _SHORT_TEXTS = ("char(", "varchar(")
 
@@ -85,7 +85,7 @@ def _of_dates(plan: Plan, types: Mapping[str, str]) -> dict[str, EngineError]:
     for metric in plan.metrics:
         date = next((casts[s] for s in metric.states if s in casts), None)
         # The range of dates is an interval.
-        if metric.name in NUMBERS_ONLY - {"range"} and (metric.column or "").lower() in dates:
+        if metric.name in NUMBERS_ONLY - {"range"} and _is_of(metric, dates):
             date = metric.column
         if date is not None:
             refused[metric.alias] = QueryError(
@@ -100,6 +100,13 @@ def _of_dates(plan: Plan, types: Mapping[str, str]) -> dict[str, EngineError]:
             own = [s for s in metric.states if s not in sound]
             errors |= dict.fromkeys(own or metric.states, refused[metric.alias])
     return errors
+
+
+def _is_of(metric: Metric, columns: Collection[str]) -> bool:
+    """Whether it is of one of the columns, and not of an expression beside it."""
+    name = (metric.column or "").lower()
+    argument = metric.text.partition("(")[2].replace("`", "").lower()
+    return name in columns and argument.startswith((f"{name})", f"{name},"))
 
 
 def _date_as_number(state: StateColumn, dates: Collection[str]) -> str | None:
@@ -204,8 +211,8 @@ class _Preparation:
         sides = ((relation.sql, to_sql(their)), (self.view, to_sql(own)))
         others = [f"select {b} as batch from {t} where {b} is not null" for t, b in sides]
         theirs = self._first(others[0])
-        looks = {_DIGIT.sub("9", batch) for batch in self.batches}
-        if theirs is None or not looks or _DIGIT.sub("9", theirs) in looks:
+        looks = {_look(batch) for batch in self.batches}
+        if theirs is None or not looks or _look(theirs) in looks:
             return
         both = f"select batch from ({others[0]}) left semi join ({others[1]}) using (batch)"
         if self._first(both) is None:
@@ -220,6 +227,11 @@ class _Preparation:
         with translated(f"the batches that {self.plan.model.name} is compared by cannot be read"):
             rows = fetched(self.spark.sql(f"{query} limit 1"))
         return rows.column(0)[0].as_py() if rows.num_rows else None
+
+
+def _look(batch: str) -> str:
+    """What a name looks like: 20260131 is one number, and 2026-01-31 is three."""
+    return _NUMBER.sub("9", batch)
 
 
 def _has_unique(relation: Relation, keys: Sequence[str]) -> bool:

@@ -18,11 +18,10 @@ import yaml
 
 from dqsql.dialect import prefix_end, shortened
 from dqsql.errors import AnnotationError, DqsqlError, Span, SqlSyntaxError, error_of
-from dqsql.loading import hints
+from dqsql.loading import hints, suspects
 from dqsql.loading.documents import DEPTH, LimitedLoader, load_yaml
 from dqsql.loading.scanner import TextProblem
 from dqsql.loading.settings import read_check_settings
-from dqsql.loading.suspects import lost_escape, stray_names
 from dqsql.model.project import Annotation, CheckSettings
 from dqsql.model.settings import SettingProblem
 
@@ -105,7 +104,7 @@ def may_annotate(comment: str, known_names: Collection[str]) -> bool:
     """Whether `parse_comment` has anything to say about the text of a comment."""
     if "@" not in comment:
         return False
-    return has_annotation(comment) or next(stray_names(comment, known_names), None) is not None
+    return has_annotation(comment) or any(suspects.stray_names(comment, known_names))
 
 
 @lru_cache(maxsize=16)
@@ -140,12 +139,14 @@ def parse_comment(
     offsets = annotation_offsets(comment)
     # Where prose with an @ is allowed, it may name a check.
     looked_at = "" if words else comment[: offsets[0] if offsets else None]
-    for at, name, hint in stray_names(looked_at, known_names):
+    for at, name, hint in suspects.stray_names(looked_at, known_names):
         yield AnnotationProblem(f"@{name} is not read as an annotation here", at, f"@{name}", hint)
     for start, end in pairwise([*offsets, len(comment)]):
         if start in prose:
             continue
         try:
+            if start == offsets[0]:
+                _refuse_before(comment, start, end)
             yield _parse_one(comment, start, end, known_names)
         except AnnotationProblem as problem:
             problem.annotation = shortened(comment[start:end])
@@ -265,7 +266,7 @@ def _parse_one(
             _refuse_rest(expression, gap, start + 1 + expression_text.index(gap, rest_at))
         stop = _settings_end(text, brace, start + 1)
         settings = _settings(text[brace:stop], start + 1 + brace)
-        if settings.where is not None and (lost := lost_escape(settings.where)):
+        if settings.where is not None and (lost := suspects.lost_escape(settings.where)):
             raise _lost(lost[1], start + 1 + brace, text[brace:stop])
     _check_prose(expression.strip(), text[stop:], start + 1 + stop, known_names)
     shown = comment[start : start + 1 + stop].strip()
@@ -310,7 +311,7 @@ def _refuse_other_signs(expression: str, offset: int) -> None:
 
 
 def _refuse_lost_escape(expression: str, offset: int) -> None:
-    lost = lost_escape(expression)
+    lost = suspects.lost_escape(expression)
     if lost is not None:
         raise _lost(lost[1], offset + lost[0], lost[1])
 
@@ -405,12 +406,26 @@ def _refuse_repeated(text: str, offset: int) -> None:
         seen.add(key.value)
 
 
+def _refuse_before(comment: str, start: int, end: int) -> None:
+    """Refuse an annotation that is only the end of what was meant: `0 <= @min < 50`."""
+    before = comment[:start].rpartition("\n")[2]
+    if suspects.belongs_before(before, comment[start:end].partition("{")[0]):
+        raise AnnotationProblem(
+            f"what stands before the @ is not part of the check: {shortened(before.strip())!r}",
+            start,
+            comment[start - len(before) :].partition("\n")[0].strip(),
+            "write it behind the @, as in @min >= 0 and min < 50, or as @expect(..)",
+        )
+
+
 def _check_prose(expression: str, text: str, offset: int, known_names: Collection[str]) -> None:
     rest = text.strip()
     at = offset + len(text) - len(text.lstrip())
-    if hints.loose_setting(rest) or hints.unit_hint(expression, rest):
+    # `@min >= 0 - 1 means unknown` compares with -1.
+    dashed = rest and suspects.ends_with_dash(expression)
+    if dashed or hints.loose_setting(rest) or hints.unit_hint(expression, rest):
         _refuse_rest(expression, rest, at)
-    if not _PROSE.fullmatch(rest) or _NUMBER.search(rest):
+    if suspects.is_condition(rest) or not _PROSE.fullmatch(rest) or _NUMBER.search(rest):
         _refuse_rest(expression, rest, at)
     for word in _WORD.finditer(rest):
         if word.group().lower() in known_names:

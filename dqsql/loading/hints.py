@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from dqsql.loading import suspects
 from dqsql.loading.settings import CHECK_SETTINGS
 
 _Rule = Callable[[str], str | None]
@@ -213,6 +214,8 @@ def rest_hint(expression: str, rest: str) -> str:
         return 'put all settings into one pair of braces: {severity: warn, where: "a > 0"}'
     if (loose := loose_setting(rest)) is not None:
         return loose
+    if suspects.is_condition(rest):
+        return 'a condition goes into braces: {where: "a > 0"}; prose before the @'
     if rest.startswith("&&"):
         return AND
     if rest.startswith((")", "]")):

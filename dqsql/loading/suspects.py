@@ -19,6 +19,17 @@ _SETTINGS_FIRST = re.compile(r"[^@{}]*(\{\s*(\w+)\s*:[^@{}]*\})\s*@([^\W\d]\w*)"
 # A comment that is nothing but a call, or a name.
 _CALL = re.compile(r"\s*([^\W\d]\w*)\s*(?:\(.*\))?\s*", re.DOTALL)
 
+# What stands before an annotation and belongs to what it compares: `0 <= @min`, `2 * @max < 30`,
+# `not @unique`. Arrows are prose, and so is a dash before what compares nothing.
+_COMPARED_BEFORE = re.compile(r"(?:(?<![-=<>])[<>!]=?|(?<![-=<>!])==?|<=>|<>)\s*$")
+_RECKONED_BEFORE = re.compile(r"\s*(?:[^\W\d]\w*\([^()]*\)|[\d.]+)\s*[-+*/%]\s*")
+_NEGATED_BEFORE = re.compile(r"(?<!\w)not\s+$", re.IGNORECASE)
+_COMPARES = re.compile(r"[<>=]|\bbetween\b|\bin\b", re.IGNORECASE)
+# Words behind an annotation that say of which rows it is meant, and what is subtracted by a dash.
+_CONDITION = re.compile(r"(?:where|when|if|unless|filter|within|per|group\s+by)\b", re.IGNORECASE)
+_DASH = re.compile(r"\d\s+-\s*\d+$")
+_OPERAND = re.compile(r"\w")
+
 
 def suspicions(
     model: CheckModel, names: Collection[str], complete: Collection[str]
@@ -129,3 +140,27 @@ def stray_names(comment: str, names: Collection[str]) -> Iterator[tuple[int, str
         for match in pattern.finditer(comment):
             if match.group(1).lower() in names and _CALL_OR_END.match(comment, match.end()):
                 yield comment.index("@", match.start()), match.group(1), hint
+
+
+def belongs_before(before: str, annotation: str) -> bool:
+    """Whether the text before an annotation was meant as a part of it.
+
+    >>> [belongs_before(text, "@min < 50") for text in ("0 <= ", "2 * ", "not ", "the key -> ")]
+    [True, True, True, False]
+    >>> prose = ("id (the key) - ", "* ", "key => ", "1. ", "is > 0 for all: ", "price in $ / ")
+    >>> any(belongs_before(text, "@min > 0") for text in prose)
+    False
+    """
+    compared = _COMPARED_BEFORE.search(before) and _OPERAND.search(before)
+    reckoned = _RECKONED_BEFORE.fullmatch(before) and _COMPARES.search(annotation)
+    return bool(_NEGATED_BEFORE.search(before) or compared or reckoned)
+
+
+def is_condition(rest: str) -> bool:
+    """Whether the text behind an annotation says of which rows it is meant."""
+    return _CONDITION.match(rest) is not None
+
+
+def ends_with_dash(expression: str) -> bool:
+    """Whether an expression ends in a difference of numbers, as prose behind a dash makes one."""
+    return _DASH.search(expression) is not None

@@ -69,6 +69,7 @@ class StoredVerdict:
         history: the metrics.
         past: the batches that it rests on, oldest first.
         plan: that of its model, where the check is still in the project.
+        beside: batches of other times of day that it rests on, too, oldest first.
     """
 
     row: Mapping[str, Any]
@@ -76,6 +77,7 @@ class StoredVerdict:
     history: History
     past: Sequence[str]
     plan: Plan | None = None
+    beside: Sequence[str] = ()
 
     @property
     def monitor(self) -> Monitor | None:

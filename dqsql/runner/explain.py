@@ -111,10 +111,11 @@ def _explained(
     store: Store, row: Mapping[str, Any], declared: Mapping[str, Any], plan: Plan | None
 ) -> Explanation:
     details = json.loads(row["details"] or "{}")
-    past = batches_of(details, checked_batches(store, row["model"]))
+    checked = checked_batches(store, row["model"])
+    past, beside = (batches_of(d, checked) for d in (details, details.get("beside") or {}))
     history = History(past, lambda b: stored_rows(store, DISTRIBUTIONS, row["model"], [b]))
-    history.add_metrics(stored_metrics(store, row["model"], [*past, row["batch"]]))
-    stored = StoredVerdict(row, details, history, past, plan)
+    history.add_metrics(stored_metrics(store, row["model"], {*past, *beside, row["batch"]}))
+    stored = StoredVerdict(row, details, history, past, plan, beside)
     again = recompute(stored)
     return Explanation(
         id=result_id(row["check_id"], row["batch"], row["segment"]),

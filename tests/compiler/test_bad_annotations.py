@@ -56,6 +56,13 @@ from .models import of_column, of_model
             "no value is between '2024-12-31' and '2024-01-01'",
             "comes first: '2024-01-01' and '2024-12-31'",
         ),
+        ("0 <= @min < 50", AnnotationError, 15, "before the @ is not part", "@expect(..)"),
+        ("2 * @max < 30", AnnotationError, 14, "'2 *'", "behind the @"),
+        ("sum(y) / @count < 500", AnnotationError, 19, "'sum(y) /'", "@expect(..)"),
+        ("not @unique", AnnotationError, 14, "'not'", "@expect(..)"),
+        ("@mean > 500 where flag", AnnotationError, 22, "'where flag'", "{where: "),
+        ("@unique within status", AnnotationError, 18, "'within status'", "into braces"),
+        ("@min >= 0 -5 means unknown", AnnotationError, 23, "'means unknown'", "prose"),
         ("@mean is 3", CompileError, 10, "may follow `is`, not 3", "write mean = 3"),
         (
             "@expect(sum(x) is not 3)",

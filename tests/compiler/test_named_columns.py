@@ -7,6 +7,7 @@ import pytest
 import dqsql
 from dqsql.compiler.monitors import with_named_columns
 from dqsql.errors import Span
+from dqsql.model.plan import Plan
 from dqsql.model.project import Annotation, CheckModel, CheckSettings, ModelConfig, Projection
 from tests.conftest import MakeProject
 
@@ -74,6 +75,23 @@ def test_a_pattern_that_is_given_stays_a_check(make_project: MakeProject) -> Non
     assert [check.expression for check in plan.checks] == ["pattern(id, '<digit>+')"]
 
 
+ON_TIME = """\
+{% macro check_on_time(column, minutes=15, share=0.8) -%}
+    compliance({{ column }} <= {{ minutes }}) >= {{ share }}
+{%- endmacro %}
+"""
+
+
+def beside_and_below(make_project: MakeProject, beside: str, below: str) -> list[Plan]:
+    """The plans with a check beside the column `a`, and with one below FROM."""
+    texts = (
+        f"select\n  a, -- @{beside}\n  b, day\nfrom t\n",
+        f"select\n  a,\n  b, day\nfrom t\n-- @{below}\n",
+    )
+    made = [{"checks/m.sql": text, "macros/on_time.sql": ON_TIME} for text in texts]
+    return [dqsql.compile_project(make_project(files)).plans[0] for files in made]
+
+
 @pytest.mark.parametrize(
     "check",
     [
@@ -83,8 +101,11 @@ def test_a_pattern_that_is_given_stays_a_check(make_project: MakeProject) -> Non
         "histogram_values(lower(a), 'x')",
         "unique(lower(a))",
         "unique(a.id)",
-        "unique((day, lower(a)))",
         "primary_key(trim(a), b)",
+        "approx_count_distinct(lower(a)) > 1",
+        "histogram_binned(abs(a), 0, 10) >= 1",
+        "on_time(abs(a))",
+        "on_time(abs(a), minutes => 5)",
         "count_distinct(lower(a)) > 1",
         "entropy(cast(a as int)) > 1",
         "mean(lower(a)) > 1",
@@ -93,8 +114,7 @@ def test_a_pattern_that_is_given_stays_a_check(make_project: MakeProject) -> Non
 def test_an_expression_of_the_column_is_what_is_checked(
     make_project: MakeProject, check: str
 ) -> None:
-    (beside,) = compiled(make_project, f"select\n  a, -- @{check}\n  b, day\nfrom t\n").plans
-    (below,) = compiled(make_project, f"select\n  a,\n  b, day\nfrom t\n-- @{check}\n").plans
+    beside, below = beside_and_below(make_project, check, check)
     assert beside.states == below.states
     assert [c.predicate for c in beside.checks] == [c.predicate for c in below.checks]
     assert beside.checks[0].column == "a"
@@ -107,11 +127,14 @@ def test_an_expression_of_the_column_is_what_is_checked(
         ("unique(lower(b))", "unique(a, lower(b))"),
         ("accepted_values(b, 'x')", "accepted_values(a, b, 'x')"),
         ("accepted_values(upper(a))", "accepted_values(a, upper(a))"),
+        ("accepted_values(b, lower(a))", "accepted_values(a, b, lower(a))"),
+        ("accepted_values(-1, abs(a))", "accepted_values(a, -1, abs(a))"),
+        ("less_than(a + 1)", "less_than(a, a + 1)"),
+        ("on_time(5)", "on_time(a, 5)"),
     ],
 )
 def test_other_columns_are_checked_beside_it(
     make_project: MakeProject, check: str, whole: str
 ) -> None:
-    (beside,) = compiled(make_project, f"select\n  a, -- @{check}\n  b, day\nfrom t\n").plans
-    (below,) = compiled(make_project, f"select\n  a,\n  b, day\nfrom t\n-- @{whole}\n").plans
+    beside, below = beside_and_below(make_project, check, whole)
     assert beside.states == below.states

@@ -59,10 +59,16 @@ def test_few_rows_may_have_none_of_a_segment() -> None:
     # By day 300 rows, at night ten, of which a fifth are of the segment.
     sizes = np.where(np.arange(59) % 24 < 6, 10, 300)
     counts = rng.binomial(sizes, 0.2)
-    assert absent_by_chance(counts, sizes, 10, 0.001)
-    assert not absent_by_chance(counts, sizes, 100, 0.001)
-    # One row of each of ten machines comes each time: that is no chance.
-    assert not absent_by_chance([1] * 30, [10] * 30, 9, 0.001)
+    others = sizes - counts
+    assert absent_by_chance(counts, others, 8, 0.001)
+    assert not absent_by_chance(counts, others, 80, 0.001)
+    # There are as many rows of others as usual, however few.
+    assert not absent_by_chance(rng.poisson(5, 40), [6] * 40, 6, 0.0001)
+    # One row of each of ten machines comes each time, and six of each of four shops: no chance.
+    assert not absent_by_chance([1] * 30, [9] * 30, 4, 0.001)
+    assert not absent_by_chance([6] * 30, [18] * 30, 8, 0.001)
+    # The largest segment leaves few rows.
+    assert not absent_by_chance([800] * 30, [4] * 30, 4, 0.001)
 
 
 def test_values_that_no_longer_occur() -> None:
@@ -140,6 +146,7 @@ def test_columns_that_became_constant_or_nan() -> None:
     assert taken_over([0.0] * 9 + [0.6], 0.98)
     assert not taken_over([0.0] * 8 + [0.6, 0.9], 0.98)
     assert not taken_over([math.nan] * 10, 0.98)
+    assert not taken_over([0.0, 1.0, 0.0], 1.0, 3, but=0)
 
 
 def test_a_rare_value_is_missing_from_a_small_batch_by_chance() -> None:

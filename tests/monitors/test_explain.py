@@ -130,6 +130,18 @@ def test_the_words(families: Project, stored: list[dict[str, Any]], dqsql: DqSql
     assert families.tables() == before
 
 
+def test_the_bounds_of_a_column(
+    families: Project, stored: list[dict[str, Any]], dqsql: DqSql
+) -> None:
+    row = of(stored, LAST, "avh")
+    clauses = json.loads(row["details"])["clauses"]
+    shown = dqsql(families, "explain", id_of(row)).output.split("the nearest first:\n")[1]
+    bounds = shown.split("  what it saw")[0].splitlines()
+    assert len(bounds) == len(clauses) > 1
+    assert f"{clauses[0]['metric']}" in bounds[0]
+    assert all(" is " in line and ", expected " in line for line in bounds)
+
+
 def test_a_check_shows_what_it_saw_and_has_nothing_to_compute(
     families: Project, stored: list[dict[str, Any]], dqsql: DqSql
 ) -> None:

@@ -87,7 +87,8 @@ def test_what_is_missing(new_project: NewProject) -> None:
 def test_a_lost_column_is_told_in_the_first_week(new_project: NewProject) -> None:
     found = told(new_project(MODEL, orders(4, odd=True)).run().results)
     lost = found["2024-03-04", "price:alive", None]
-    assert lost.status is Status.FAIL
+    # It may be so each weekend: the batch is not flagged for it.
+    assert lost.status is Status.WARN
     assert lost.message == "price: 100% of the rows are NaN, at most 0.0% before"
     # That a value of a text is gone takes a week, and so does all else.
     assert ("2024-03-04", "currency:alive", None) not in found

@@ -11,6 +11,7 @@ from dqsql.cli.completion import complete_check
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
+from dqsql.model.metric_traits import metric_words
 from dqsql.model.results import CONSTRAINT, OPEN, Status, state_text
 from dqsql.model.wording import plural, range_words
 from dqsql.report.console import styled_label
@@ -88,6 +89,7 @@ def _print(session: Session, explanation: Explanation) -> None:
     for name, text in _facts(explanation).items():
         if text is not None:
             session.say(printable(f"  {name:<11}{text}"))
+    _print_bounds(session, explanation.details.get("clauses") or ())
     if explanation.values:
         session.say("  what it saw in the batches up to this one:")
     for batch, value in explanation.values[-_SHOWN_VALUES:]:
@@ -96,6 +98,16 @@ def _print(session: Session, explanation: Explanation) -> None:
     _print_failures(
         session, explanation.failures, row["column_name"], of_segment=row["segment"] is not None
     )
+
+
+def _print_bounds(session: Session, clauses: Sequence[Mapping[str, Any]]) -> None:
+    """The learned bounds of a column, the nearest first, of which `observed` is the first."""
+    if clauses:
+        session.say("  learned bounds, the nearest first:")
+    for clause in clauses:
+        seen = "no value" if clause["observed"] is None else _cell(clause["observed"])
+        band = range_words(clause["lower"], clause["upper"], number, "exactly {}")
+        session.say(printable(f"    {metric_words(clause['metric'])} is {seen}, expected {band}"))
 
 
 def _compared(stored: Mapping[str, str] | str | None) -> Mapping[str, str]:

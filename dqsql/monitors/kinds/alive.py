@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from dqsql.compiler.privacy import hides_values
@@ -14,6 +14,7 @@ from dqsql.decisions.drift import new_categories, pooled_categories
 from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
+from dqsql.model.project import Severity
 from dqsql.model.results import MetricProfile, Result, Status
 from dqsql.model.settings import as_rate, at_least
 from dqsql.monitors import recompute
@@ -65,8 +66,13 @@ class AliveDetector(MonitorByMonitor):
             time = self.context.history.time_of(batch)
             return learning(monitor, batch, len(measured), need, unmeasured, time)
         status = failed_status(monitor.severity) if findings else Status.PASS
+        text = "; ".join(findings) + _of_times(history, findings)
+        result = result_of(monitor, batch, status, text)
+        if findings and len(measured) < need:
+            # It may be so on each weekend: the batch is learned from, and is not flagged.
+            result = replace(result, status=Status.WARN, severity=Severity.WARN, score=1.0)
         return with_details(
-            result_of(monitor, batch, status, "; ".join(findings) + _of_times(history, findings)),
+            result,
             found=findings,
             seen=seen.seen(batch, measured),
             series={name: recompute.shown_key(key) for name, key in series.items()},
@@ -96,7 +102,7 @@ class _AliveColumn:
         After the first few batches it is only that most rows became null, or NaN.
         """
         if len(past) < need:
-            text = self._not_numbers(batch, past, _EARLY) if len(past) >= _EARLY else None
+            text = self._not_numbers(batch, past, _EARLY, but=0)
             return [] if text is None else [text]
         texts = (
             self._constant(batch, past, fpr, need),
@@ -157,11 +163,11 @@ class _AliveColumn:
             f" varied in all of {sum(not math.isnan(b) for b in before):,} batches before"
         )
 
-    def _not_numbers(self, batch: str, past: Sequence[str], need: int) -> str | None:
+    def _not_numbers(self, batch: str, past: Sequence[str], need: int, but: int = 1) -> str | None:
         messages = []
         for name, words in (("nan_ratio", "NaN"), ("null_ratio", "null")):
             now, before = self._share(name, batch, past)
-            if silence.taken_over(before, now, need):
+            if silence.taken_over(before, now, need, but):
                 *_, most, largest = sorted(b for b in before if not math.isnan(b))
                 once = f", {largest:.0%} in one batch" if largest > silence.FEW else ""
                 usual = most if once else largest

@@ -96,12 +96,15 @@ def _decided_by_history(
 ) -> _SegmentsVerdict:
     counts = [_rows_of_segments(history, series, b) for b in past]
     before, now = [frozenset(c) for c in counts], _rows_of_segments(history, series, batch)
-    sizes, rows = [sum(c.values()) for c in counts], sum(now.values())
-    missing = [
-        a
-        for a in absences(before, frozenset(now), fpr, need)
-        if not absent_by_chance([c.get(a.name, 0.0) for c in counts], sizes, rows, fpr)
-    ]
+    rows = sum(now.values())
+
+    def by_chance(name: str) -> bool:
+        there = [c.get(name, 0.0) for c in counts]
+        others = [sum(c.values()) - n for c, n in zip(counts, there, strict=True)]
+        return absent_by_chance(there, others, rows, fpr)
+
+    absent = absences(before, frozenset(now), fpr, need)
+    missing = [a for a in absent if not by_chance(a.name)]
     expected = [a.name for a in absences(before, frozenset(), fpr, need)]
     return _SegmentsVerdict(expected, [a.name for a in missing], listed(missing), len(now))
 

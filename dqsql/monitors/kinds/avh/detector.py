@@ -207,9 +207,6 @@ class AvhDetector:
         """A metric of the column: it was measured where that was, be it null."""
         return next(unit.keys[n] for n in unit.names if n in unit.keys and unit.keys[n].column)
 
-    def _whole(self, unit: Unit, batch: str) -> bool:
-        return all(math.isfinite(self.context.history.value(key, batch)) for key in unit.singles)
-
     def fit(
         self, units: Sequence[Unit], batch: str, part: int | None = None
     ) -> list[tuple[Unit, Program]]:
@@ -226,10 +223,9 @@ class AvhDetector:
 
     def _column_history(self, unit: Unit, batch: str, part: int | None = None) -> ColumnHistory:
         steps, values = self._in_step(unit, batch)
-        history = self.context.history
-        if history.time_of(batch) is not None:
-            newest = history.before(batch, unit.settings.window + SPAN)
-            others = history.matrix([unit.keys[n] for n in unit.names], newest)
+        beside, others = self._beside(unit, batch, steps), None
+        if beside:
+            others = self.context.history.matrix([unit.keys[n] for n in unit.names], beside)
             values = without_still_by_chance(unit.names, values, others)
         # Of a batch without values nothing can be said that an issue would change.
         known = np.isfinite(values).sum(axis=1)
@@ -241,8 +237,16 @@ class AvhDetector:
             issues = evidence.issues
             variants = evidence.onto(unit.names, values[changed])
         return ColumnHistory(
-            unit.column, unit.names, values, issues, variants, tuple(steps), changed
+            unit.column, unit.names, values, issues, variants, tuple(steps), changed, others
         )
+
+    def _beside(self, unit: Unit, batch: str, steps: Sequence[str]) -> list[str]:
+        """The newest batches of other times of day, where several come a day."""
+        history = self.context.history
+        if history.time_of(batch) is None:
+            return []
+        newest, same = history.before(batch, unit.settings.window + SPAN), frozenset(steps)
+        return [b for b in newest if b not in same]
 
     # --- distances -----------------------------------------------------------------------------
 
@@ -302,7 +306,7 @@ class AvhDetector:
             if age < unit.settings.refit_every * history.a_day(batch):
                 return None
         same = [*self.before(unit, batch), *history.of_its_time(batch, more)]
-        return self.newest_whole(unit, same) if len(same) >= max(1, need) else None
+        return unit.newest_whole(history, same) if len(same) >= max(1, need) else None
 
     def _is_evidence(self, unit: Unit, evidence_batch: str, batch: str) -> bool:
         history = self.context.history
@@ -312,14 +316,6 @@ class AvhDetector:
         stored = self.accepted(evidence_batch) and evidence_batch not in self._tested
         is_before = batch == NEXT or batch_order(evidence_batch) < batch_order(batch)
         return evidence_batch in history.before(batch) or (stored and is_before)
-
-    def newest_whole(self, unit: Unit, batches: Sequence[str]) -> str:
-        """The newest batch with a value of every metric; the newest at all where there is none.
-
-        Nothing can be injected into values that are missing.
-        """
-        whole = (b for b in reversed(batches) if self._whole(unit, b))
-        return next(whole, batches[-1])
 
     def refresh(self, units: Sequence[Unit], batch: str) -> None:
         """Renew the evidence that is missing or old."""
@@ -345,7 +341,8 @@ class AvhDetector:
     def _evidence(self, unit: Unit, batch: str, made: Mapping[str, Variant]) -> IssueEvidence:
         """The metrics of the variants of a batch, distances against the accepted one before it."""
         before = self.before(unit, batch)
-        baseline = self._distribution(unit, self.newest_whole(unit, before)) if before else None
+        last = unit.newest_whole(self.context.history, before) if before else None
+        baseline = None if last is None else self._distribution(unit, last)
 
         def metrics(variant: Variant) -> FloatArray:
             values = dict(variant.values)
@@ -441,6 +438,7 @@ class AvhDetector:
             days=[shown_key(unit.keys[n]) for n in ENDS] if unit.keys.keys() >= set(ENDS) else None,
             rows=shown_key(unit.keys["row_count"]) if "row_count" in unit.keys else None,
             warned=list(compress(self._steps(past, batch), self.warned(unit, batch))),
+            beside=rests_on(history, self._beside(unit, batch, self._steps(past, batch))),
             sampled=unit.evidence.batch if unit.evidence else None,
             issues=program.issues,
             caught=program.caught,

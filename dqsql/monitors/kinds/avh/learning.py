@@ -89,7 +89,8 @@ class AvhLearner:
         return notes
 
     def _stale(self, unit: Unit, kept: IssueEvidence | None) -> str:
-        newest = self.detector.newest_whole(unit, self.detector.before(unit, NEXT))
+        before = self.detector.before(unit, NEXT)
+        newest = unit.newest_whole(self.detector.context.history, before)
         text = f"the model has no rows of batch {newest} to inject issues into"
         return f"{text}; those of {kept.batch} are used" if kept else text
 
@@ -285,9 +286,16 @@ def _again(
 def _counted(clause: Clause, stored: StoredVerdict) -> Clause:
     """A bound on counted rows, learned again from the batches that have any."""
     series = {c["metric"]: c["series"] for c in stored.details["clauses"]}
-    shares = stored.history.series(stored_key(series[clause.metric]), stored.past)
-    rows = stored.history.series(stored_key(stored.details["rows"]), stored.past)
+
+    def shares_and_rows(batches: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        shares = stored.history.series(stored_key(series[clause.metric]), batches)
+        return shares, stored.history.series(stored_key(stored.details["rows"]), batches)
+
+    shares, rows = shares_and_rows(stored.past)
     known = np.isfinite(shares) & (rows > 0)
+    if clause.history_size > known.sum():
+        shares, rows = shares_and_rows([*stored.beside, *stored.past])
+        known = np.isfinite(shares) & (rows > 0)
     again = completeness.refit(clause, shares[known], rows[known])
     return replace(clause, shape=None, history_size=0) if again is None else again
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from dqsql.decisions.arrays import FloatArray
-from dqsql.model.metric_traits import NUMERIC_DISTANCES
+from dqsql.model.metric_traits import COUNTED_SHARES, NUMERIC_DISTANCES
 from dqsql.model.plan import Monitor
 from dqsql.model.results import MetricProfile, MetricValue
 from dqsql.monitors.history import History, MetricKey
@@ -19,6 +19,8 @@ from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES, ColumnDistribution
 from dqsql.monitors.kinds.avh.settings import AvhSettings
 
 DISTANCES = frozenset({*NUMERIC_DISTANCES, *TEXT_DISTANCES})
+# What is less probable is no chance.
+_BY_CHANCE = 0.001
 
 
 @dataclass
@@ -80,24 +82,36 @@ class Unit:
             for name, number in by_name.items()
         ]
 
+    def newest_whole(self, history: History, batches: Sequence[str]) -> str:
+        """The newest batch with a value of every metric; the newest at all where there is none.
+
+        Nothing can be injected into values that are missing.
+        """
+        whole = (
+            b for b in reversed(batches) if np.isfinite(history.matrix(self.singles, [b])).all()
+        )
+        return next(whole, batches[-1])
+
 
 def without_still_by_chance(
     names: Sequence[str], values: FloatArray, others: FloatArray
 ) -> FloatArray:
-    """Return metrics with NaN for those that are the same at one time of day, and not at others.
+    """Return metrics with NaN for those that are the same at one time of day by chance.
 
-    Of 24 times of day some are such by chance, where a rare value comes now and then: one more
-    distinct value is no finding there.
+    Of 24 times of day some are such, where a rare value comes now and then; one more distinct value
+    is no finding there. What is the same more often than other batches have that value is no
+    chance: nights are complete, and days are not.
 
     Args:
         names: of the M metrics.
         values: of batches of one time of day, P x M.
         others: of the newest batches of all times, any number x M.
     """
-    each = values, others
-    varies, moves = (np.fmin.reduce(m, axis=0) != np.fmax.reduce(m, axis=0) for m in each)
-    still = ~varies & moves
-    of_values = np.array([name == "unique_ratio" for name in names])
-    if any(still[i] for i, name in enumerate(names) if name == "max"):
-        still |= of_values
-    return np.where(still, np.nan, values)
+    least, most = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
+    alike = (others == least).sum(axis=0) / np.maximum(np.isfinite(others).sum(axis=0), 1)
+    often = np.isfinite(values).sum(axis=0)
+    by_chance = (least == most) & (alike < 1) & (alike**often >= _BY_CHANCE)
+    by_chance &= np.array([name not in COUNTED_SHARES for name in names])
+    if any(still and name == "max" for still, name in zip(by_chance, names, strict=True)):
+        by_chance |= np.array([name == "unique_ratio" for name in names])
+    return np.where(by_chance, np.nan, values)
