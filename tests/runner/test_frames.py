@@ -94,6 +94,20 @@ def test_a_date_is_no_number(spark: SparkSession) -> None:
     assert all("takes numbers, and d is a date" in r.message for r in found)
 
 
+def test_numbers_of_dates_are_numbers(new_project: NewProject) -> None:
+    project = new_project(
+        "select date'2024-01-05' as d, -- @mean(datediff(d, e)) = 4 @sum(n * 2) >= 4\n"
+        "  date'2024-01-01' as e, -- @mean(year(e)) = 2024 @median(e) > 0\n"
+        "  2 as n -- @sum(n * 2) >= 4 @mean(datediff(d, e)) = 4\n"
+        "from {{ source('raw', 't') }}",
+        "select 1 as one",
+    )
+    found = {(r.column, r.check_name): r.status.value for r in project.run().results}
+    assert found.pop(("e", "median(e) > 0")) == "error"
+    assert len(found) == 5
+    assert set(found.values()) == {"pass"}
+
+
 def test_an_aggregate_of_an_expression_has_its_value(new_project: NewProject) -> None:
     project = new_project(
         "select 'abc' as name, -- @avg(length(name)) = 3 @avg(a + 1) = 3\n"
