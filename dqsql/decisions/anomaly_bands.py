@@ -131,8 +131,7 @@ def _bands_alike(
         return np.where(still, normal, learned)
 
     reach = reaches(rate)
-    pairs_of_rows = ((_least_rows(s), p.expected) for s, p in zip(many, predictions, strict=True))
-    least = [rows if rows < expected else -math.inf for rows, expected in pairs_of_rows]
+    least = [_least_rows(s, p.expected) for s, p in zip(many, predictions, strict=True)]
     # Of several batches a day two bands are made one first.
     wider = _wider(predictions, reach, factor, [-math.inf if single_rate else n for n in least])
 
@@ -183,7 +182,7 @@ def _wider(
     return wider
 
 
-def _least_rows(series: Series) -> float:
+def _least_rows(series: Series, expected: float) -> float:
     """The fewest rows that a history of numbers of rows may allow; -inf where it says nothing.
 
     Of several batches a day those of its time of day, of which weekends may have fewer.
@@ -208,7 +207,7 @@ def _least_rows(series: Series) -> float:
     spread = math.sqrt(sum(g.size * float(g.var()) for g in groups) / logs.size)
     lowest = min(float(g.mean()) for g in groups)
     far = math.log(share * fewest) < lowest - _FAR_BELOW * spread
-    return share * fewest if far else -math.inf
+    return share * fewest if far and share * fewest < expected else -math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)

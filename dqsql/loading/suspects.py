@@ -21,7 +21,7 @@ _CALL = re.compile(r"\s*([^\W\d]\w*)\s*(?:\(.*\))?\s*", re.DOTALL)
 
 # What stands before an annotation and belongs to what it compares: `0 <= @min`, `2 * @max < 30`,
 # `not @unique`. Arrows are prose, and so is a dash before what compares nothing.
-_COMPARED_BEFORE = re.compile(r"(?:(?<![-=<>])[<>!]=?|(?<![-=<>!])==?|<=>|<>)\s*$")
+_COMPARED_BEFORE = re.compile(r"(?:(?<![-=<>])[<>]=?|!=|(?<![-=<>!])==?|<=>|<>)\s*$")
 _RECKONED_BEFORE = re.compile(r"\s*(?:[^\W\d]\w*\([^()]*\)|[\d.]+)\s*[-+*/%]\s*")
 _NEGATED_BEFORE = re.compile(r"(?<!\w)not\s+$", re.IGNORECASE)
 _COMPARES = re.compile(r"[<>=]|\bbetween\b|\bin\b", re.IGNORECASE)
@@ -147,7 +147,7 @@ def belongs_before(before: str, annotation: str) -> bool:
 
     >>> [belongs_before(text, "@min < 50") for text in ("0 <= ", "2 * ", "not ", "the key -> ")]
     [True, True, True, False]
-    >>> prose = ("id (the key) - ", "* ", "key => ", "1. ", "is > 0 for all: ", "price in $ / ")
+    >>> prose = ("id (the key) - ", "* ", "key => ", "1. ", "is > 0 for all: ", "important! ")
     >>> any(belongs_before(text, "@min > 0") for text in prose)
     False
     """
