@@ -187,27 +187,34 @@ def _least_rows(series: Series, expected: float) -> float:
 
     Of several batches a day those of its time of day, of which weekends may have fewer.
     """
-    known, weekend = series.known, np.zeros(series.known.size, dtype=np.bool_)
-    share, enough = _LEAST_ROWS, _MANY_ROWS
+    known = series.known
     if not is_counted(known, series.new) or known.min() < 0:
         return -math.inf
-    if series.times is not None and series.time is not None and batches_a_day(series) > 1:
-        times = series.times[~np.isnan(series.values)]
-        days = times.astype("datetime64[D]")
-        alike = times - days == series.time - series.time.astype("datetime64[D]")
-        if np.count_nonzero(alike) < _OF_ITS_TIME:
-            return -math.inf
-        known, weekend = known[alike], ~np.is_busday(days[alike])
-        share, enough = _LEAST_OF_ITS_TIME, _MANY_OF_ITS_TIME
-    fewest = float(known.min())
+    groups, share, enough = [known], _LEAST_ROWS, _MANY_ROWS
+    if batches_a_day(series) >= _SEVERAL:
+        groups, share, enough = _of_its_time(series), _LEAST_OF_ITS_TIME, _MANY_OF_ITS_TIME
+    fewest = min((float(group.min()) for group in groups), default=0.0)
     if fewest < enough:
         return -math.inf
-    logs = np.log(known)
-    groups = [logs[part] for part in (weekend, ~weekend) if part.any()]
+    groups = [np.log(group) for group in groups]
+    logs = np.concatenate(groups)
     spread = math.sqrt(sum(g.size * float(g.var()) for g in groups) / logs.size)
     lowest = min(float(g.mean()) for g in groups)
     far = math.log(share * fewest) < lowest - _FAR_BELOW * spread
     return share * fewest if far and share * fewest < expected else -math.inf
+
+
+def _of_its_time(series: Series) -> list[FloatArray]:
+    """The values of the same time of day, of weekends and of other days; none if these are few."""
+    if series.times is None or series.time is None:
+        return []
+    times = series.times[~np.isnan(series.values)]
+    days = times.astype("datetime64[D]")
+    alike = times - days == series.time - series.time.astype("datetime64[D]")
+    if np.count_nonzero(alike) < _OF_ITS_TIME:
+        return []
+    weekend = ~np.is_busday(days)
+    return [series.known[p] for p in (alike & weekend, alike & ~weekend) if p.any()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -347,13 +347,17 @@ def _rows_meeting(observation: Observation, expression: str) -> str:
 
 def _rows_counted(observation: Observation) -> str | None:
     """For a number of rows that ought to be 0: what is wrong with them."""
-    value, rows = observation.value, observation.rows
-    if observation.counts is None or value is None or rows is None:
+    if observation.counts is None or observation.value is None or observation.rows is None:
         return None
-    of = "" if observation.only else f" of {rows:,}"
-    noun = "row" if value == 1 and not of else "rows"
-    verb = "has" if value == 1 else "have"
-    return f"{number_text(value)}{of} {noun}{observation.only} {verb} {observation.counts}"
+    verb = "has" if observation.value == 1 else "have"
+    return f"{_some_rows(observation, observation.value)} {verb} {observation.counts}"
+
+
+def _some_rows(observation: Observation, number: float) -> str:
+    """So many of the rows: `2 of 10 rows`, or `1 row where a > 0` of those that are chosen."""
+    of = "" if observation.rows is None or observation.only else f" of {observation.rows:,}"
+    noun = "row" if number == 1 and not of else "rows"
+    return f"{number_text(number)}{of} {noun}{observation.only}"
 
 
 def _no_data(
@@ -415,14 +419,12 @@ def _rounded_text(observation: Observation, bounds: Bounds | None, apart: float 
 
 def _rows_seen(observation: Observation, expression: str) -> str | None:
     """For a number of rows that fail, or a share of rows that pass: what they do."""
-    value, rows = observation.value, observation.rows
+    value = observation.value
     if value is None:
         return None
     if observation.name == "failing_rows":
-        of = "" if rows is None or observation.only else f" of {rows:,}"
-        noun = "row" if value == 1 and not of else "rows"
         verb = "does" if value == 1 else "do"
-        return f"{number_text(value)}{of} {noun}{observation.only} {verb} not meet {expression}"
+        return f"{_some_rows(observation, value)} {verb} not meet {expression}"
     if observation.name == "passing_share":
         return f"{number_text(100 * value)}% of rows{observation.only} meet {expression}"
     return None

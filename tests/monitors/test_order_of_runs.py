@@ -129,13 +129,21 @@ from range(80) as b, range(60) as r
 """
 
 
-def test_batches_of_a_time_of_day_are_alike(tmp_path: Path, spark: SparkSession) -> None:
-    def project(name: str) -> Project:
-        made = Project(write_project(tmp_path / name, {"checks/m.sql": BY_HOUR}), spark)
-        made.data(HOURS)
-        return made
+def two_projects(
+    folder: Path, spark: SparkSession, model: str, rows: str
+) -> tuple[Project, Project]:
+    """One for a backfill, and one for the same batches in portions."""
+    backfill, portions = (
+        Project(write_project(folder / name, {"checks/m.sql": model}), spark)
+        for name in ("backfill", "portions")
+    )
+    for project in (backfill, portions):
+        project.data(rows)
+    return backfill, portions
 
-    backfill, portions = project("backfill"), project("portions")
+
+def test_batches_of_a_time_of_day_are_alike(tmp_path: Path, spark: SparkSession) -> None:
+    backfill, portions = two_projects(tmp_path, spark, BY_HOUR, HOURS)
     whole = backfill.run()
     assert {r.status for r in whole.results} == {Status.PASS, Status.SKIPPED}
     # Seven days are too few; that is told of each time.
@@ -176,13 +184,7 @@ def test_issues_are_learned_from_where_many_batches_come_a_day(
 ) -> None:
     model = BY_HOUR.replace("kind,   -- @avh", "errors, -- @avh(fpr => 0.0001)")
     model = model.replace("amount  -- @avh", "amount  -- @avh(fpr => 0.0001)")
-
-    def project(name: str) -> Project:
-        made = Project(write_project(tmp_path / name, {"checks/m.sql": model}), spark)
-        made.data(TWO_HOURLY)
-        return made
-
-    backfill, portions = project("backfill"), project("portions")
+    backfill, portions = two_projects(tmp_path, spark, model, TWO_HOURLY)
     whole = backfill.run()
     # That an hour had no error on its ten days is no promise.
     assert not [r for r in whole.results if r.is_finding and r.column == "errors"]

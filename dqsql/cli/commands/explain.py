@@ -93,7 +93,7 @@ def _print(session: Session, explanation: Explanation) -> None:
     if explanation.values:
         session.say("  what it saw in the batches up to this one:")
     for batch, value in explanation.values[-_SHOWN_VALUES:]:
-        session.say(printable(f"    {batch}  {'no value' if value is None else _cell(value)}"))
+        session.say(printable(f"    {batch}  {_seen(value)}"))
     _print_again(session, explanation)
     _print_failures(
         session, explanation.failures, row["column_name"], of_segment=row["segment"] is not None
@@ -105,7 +105,7 @@ def _print_bounds(session: Session, clauses: Sequence[Mapping[str, Any]]) -> Non
     if clauses:
         session.say("  learned bounds, the nearest first:")
     for clause in clauses:
-        seen = "no value" if clause["observed"] is None else _cell(clause["observed"])
+        seen = _seen(clause["observed"])
         band = range_words(clause["lower"], clause["upper"], number, "exactly {}")
         session.say(printable(f"    {metric_words(clause['metric'])} is {seen}, expected {band}"))
 
@@ -181,6 +181,10 @@ def _cell(value: Any) -> str:
     if value is None:
         return "none"
     return number(value) if isinstance(value, int | float) else str(value)
+
+
+def _seen(value: float | str | None) -> str:
+    return "no value" if value is None else _cell(value)
 
 
 def _share(now: float, before: float) -> str:

@@ -107,7 +107,7 @@ class CadenceDetector(MonitorByMonitor):
         if decided.is_late:
             # Else the tables would say which batch was the newest of a run.
             details["delays"] = [d.total_seconds() for d in delays or ()]
-            details[cadence.MISSES_NEXT] = not decided.has_gap
+            details[cadence.MISSES_NEXT] = decided.told_gap is None
         if decided.missing:
             return _cadence_result(monitor, batch, decided.words, details)
         if decided.gap is None:
@@ -132,22 +132,22 @@ class _CadenceVerdict:
         return self.late is not None and self.late.late
 
     @property
-    def has_gap(self) -> bool:
-        """Whether it tells of a gap before this batch."""
-        return self.gap is not None and self.gap.alarm
+    def told_gap(self) -> cadence.Gap | None:
+        """The gap before this batch, where it is told of."""
+        return self.gap if self.gap is not None and self.gap.alarm else None
 
     @property
     def missing(self) -> tuple[dt.datetime, ...]:
         """The batches that are told of: those before this one, and those behind it."""
-        before = self.gap.missing if self.gap is not None and self.has_gap else ()
+        before = () if self.told_gap is None else self.told_gap.missing
         return (*before, *(self.late.missing if self.late is not None and self.is_late else ()))
 
     @property
     def words(self) -> str:
         """The finding."""
         words = []
-        if self.gap is not None and self.has_gap:
-            words.append(_gap_words(self.gap, self.rhythm, self.rules.declared))
+        if self.told_gap is not None:
+            words.append(_gap_words(self.told_gap, self.rhythm, self.rules.declared))
         if self.late is not None and self.is_late:
             words.append(
                 f"no batch has come since {self.start:%Y-%m-%d %H:%M}: {self.late.words} should"

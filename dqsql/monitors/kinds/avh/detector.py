@@ -417,6 +417,7 @@ class AvhDetector:
         if status is Status.WARN and batch not in self.context.accepted_by_review:
             history.warn(unit.monitor.id, batch, finite(verdict.score))
         worst = verdict.clauses[0] if verdict.clauses else None
+        steps = self._steps(past, batch)
         text = message(unit.column, program, verdict, self._moved(unit, verdict, batch))
         result = result_of(unit.monitor, batch, status, text)
         result = replace(
@@ -437,8 +438,8 @@ class AvhDetector:
             ranges=shown_key(unit.keys["range"]) if "range" in unit.keys else None,
             days=[shown_key(unit.keys[n]) for n in ENDS] if unit.keys.keys() >= set(ENDS) else None,
             rows=shown_key(unit.keys["row_count"]) if "row_count" in unit.keys else None,
-            warned=list(compress(self._steps(past, batch), self.warned(unit, batch))),
-            beside=rests_on(history, self._beside(unit, batch, self._steps(past, batch))),
+            warned=list(compress(steps, self.warned(unit, batch))),
+            beside=rests_on(history, self._beside(unit, batch, steps)),
             sampled=unit.evidence.batch if unit.evidence else None,
             issues=program.issues,
             caught=program.caught,

@@ -286,16 +286,13 @@ def _again(
 def _counted(clause: Clause, stored: StoredVerdict) -> Clause:
     """A bound on counted rows, learned again from the batches that have any."""
     series = {c["metric"]: c["series"] for c in stored.details["clauses"]}
-
-    def shares_and_rows(batches: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-        shares = stored.history.series(stored_key(series[clause.metric]), batches)
-        return shares, stored.history.series(stored_key(stored.details["rows"]), batches)
-
-    shares, rows = shares_and_rows(stored.past)
-    known = np.isfinite(shares) & (rows > 0)
-    if clause.history_size > known.sum():
-        shares, rows = shares_and_rows([*stored.beside, *stored.past])
+    keys = stored_key(series[clause.metric]), stored_key(stored.details["rows"])
+    # As many as it was learned from: those of other times of day are among them, or not.
+    for batches in (stored.past, [*stored.beside, *stored.past]):
+        shares, rows = (stored.history.series(key, batches) for key in keys)
         known = np.isfinite(shares) & (rows > 0)
+        if known.sum() >= clause.history_size:
+            break
     again = completeness.refit(clause, shares[known], rows[known])
     return replace(clause, shape=None, history_size=0) if again is None else again
 

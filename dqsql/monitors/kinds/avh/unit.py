@@ -87,10 +87,11 @@ class Unit:
 
         Nothing can be injected into values that are missing.
         """
-        whole = (
-            b for b in reversed(batches) if np.isfinite(history.matrix(self.singles, [b])).all()
-        )
-        return next(whole, batches[-1])
+
+        def whole(batch: str) -> bool:
+            return all(math.isfinite(history.value(key, batch)) for key in self.singles)
+
+        return next(filter(whole, reversed(batches)), batches[-1])
 
 
 def without_still_by_chance(
@@ -111,7 +112,8 @@ def without_still_by_chance(
     alike = (others == least).sum(axis=0) / np.maximum(np.isfinite(others).sum(axis=0), 1)
     often = np.isfinite(values).sum(axis=0)
     by_chance = (least == most) & (alike < 1) & (alike**often >= _BY_CHANCE)
-    by_chance &= np.array([name not in COUNTED_SHARES for name in names])
-    if any(still and name == "max" for still, name in zip(by_chance, names, strict=True)):
-        by_chance |= np.array([name == "unique_ratio" for name in names])
+    metrics = np.array(names)
+    by_chance &= ~np.isin(metrics, [*COUNTED_SHARES])
+    if by_chance[metrics == "max"].any():
+        by_chance |= metrics == "unique_ratio"
     return np.where(by_chance, np.nan, values)
