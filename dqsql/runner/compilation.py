@@ -27,10 +27,10 @@ from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.wording import texts_of
+from dqsql.monitors.auto import is_open, with_auto_monitors
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.rates import budget_errors
 from dqsql.monitors.validation import misset, setting_errors, setting_notes
-from dqsql.runner.auto import is_open, with_auto_monitors
 from dqsql.selection.choosing import methods_of, selection
 from dqsql.selection.methods import select_models, unmatched
 

@@ -15,16 +15,16 @@ from dqsql.model.project import Project
 from dqsql.model.results import BatchStatus
 from dqsql.model.tables import BATCHES, COLUMNS, METRICS
 from dqsql.model.wording import plural
+from dqsql.monitors.auto import is_open
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.kinds.anomaly.replay import default_scores
 from dqsql.monitors.subjects import Subject
-from dqsql.runner.auto import is_open
 from dqsql.runner.compilation import Where
-from dqsql.runner.suggest import Proposal
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.suggestions.existing import of_monitor
 from dqsql.suggestions.incidents import MetricSeries, catching, suggestion_of
 from dqsql.suggestions.profiles import Profile
+from dqsql.suggestions.proposal import Proposal
 from dqsql.suggestions.suggestion import Suggestion
 
 # Kinds of monitors that need the names of all columns in the text.

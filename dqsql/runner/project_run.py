@@ -48,9 +48,9 @@ from dqsql.model.results import (
 )
 from dqsql.model.routes import SETTING, read_routes
 from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
+from dqsql.monitors.auto import is_open, keep_columns, with_columns, with_columns_of_spark
 from dqsql.monitors.rates import ProjectRates, project_rates
 from dqsql.report.openlineage import send_lineage
-from dqsql.runner.auto import is_open, keep_columns, with_columns, with_columns_of_spark
 from dqsql.runner.changes import ChangeFinder, Changes
 from dqsql.runner.compilation import CompileResult, git_sha, recompiled
 from dqsql.runner.concurrency import InOrder

@@ -31,7 +31,6 @@ from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.subjects import Subject, Subjects, check_names, files_named
 from dqsql.runner.compilation import Where
 from dqsql.runner.profile import ProfileWithSketches, measured_profile
-from dqsql.runner.validation import Rows, Validator
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.suggestions import across, rules
 from dqsql.suggestions.batches import (
@@ -45,7 +44,9 @@ from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.names import unique_names
 from dqsql.suggestions.outcomes import decide
 from dqsql.suggestions.profiles import Profile
+from dqsql.suggestions.proposal import Proposal
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
+from dqsql.suggestions.validation import Rows, Validator
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,32 +66,6 @@ _DOUBTFUL = frozenset({BatchStatus.FLAGGED, BatchStatus.REJECTED})
 # Types that Spark does not hash.
 _UNHASHED = ("map<", "variant")
 _SAMPLE, _ACCEPTED = "__sample", "__accepted"
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """What is suggested for a relation.
-
-    `rows` are those of the accepted batches, of which `learned` were learned from and `held_out`
-    measured; `batches` is 0 without `batch_by`. `suggestions` are all candidates, also those that
-    exist and those that are refused, each with its reason. `notes` say what was left out.
-    `proposed` is the `batch_by` of a file that is new, if any is.
-    """
-
-    subject: Subject
-    profile: Profile
-    rows: int
-    learned: int
-    held_out: int
-    batches: int
-    suggestions: tuple[Suggestion, ...]
-    notes: tuple[str, ...] = ()
-    proposed: ProposedBatches | None = None
-
-    @property
-    def new(self) -> tuple[Suggestion, ...]:
-        """The candidates that are suggested and not there yet."""
-        return tuple(s for s in self.suggestions if s.verdict is SuggestionVerdict.SUGGESTED)
 
 
 def suggest(

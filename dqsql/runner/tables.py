@@ -14,8 +14,8 @@ from dqsql.errors import Span, UsageError
 from dqsql.model.monitors import AUTO
 from dqsql.model.project import CheckModel, ModelConfig, Project, Projection
 from dqsql.model.tables import MODELS
+from dqsql.monitors.auto import with_alarm_budget
 from dqsql.monitors.lake import Lake
-from dqsql.runner.auto import with_alarm_budget
 from dqsql.runner.compilation import CompileResult, compile_project, recompiled
 
 if TYPE_CHECKING:

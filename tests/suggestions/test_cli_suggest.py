@@ -19,8 +19,8 @@ from dqsql.monitors.subjects import Subject
 from dqsql.report.profile import saved_profiles
 from dqsql.runner import profile as profiling
 from dqsql.runner import suggest as suggesting
-from dqsql.runner.suggest import Proposal
 from dqsql.suggestions.profiles import ColumnProfile, Distribution, Profile, Summary
+from dqsql.suggestions.proposal import Proposal
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 from tests.conftest import MakeProject
 

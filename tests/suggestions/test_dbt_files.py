@@ -7,10 +7,10 @@ from pathlib import Path
 
 from dqsql.monitors.subjects import Subject
 from dqsql.runner.compilation import Where
-from dqsql.runner.suggest import Proposal
-from dqsql.runner.suggestion_files import write
 from dqsql.suggestions.existing import Existing
+from dqsql.suggestions.files import write
 from dqsql.suggestions.profiles import Profile
+from dqsql.suggestions.proposal import Proposal
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
 DBT = Path(__file__).parents[1] / "loading" / "dbt"
@@ -42,7 +42,7 @@ def test_an_annotated_dbt_model(shop: Path) -> None:
     stand = [s.column for s in proposal.suggestions if s.verdict is SuggestionVerdict.EXISTS]
     assert stand == ["order_id", "customer_id"]
 
-    made = write(where, proposal, proposal.new)
+    made = write(where.project, proposal, proposal.new)
     text = (shop / ORDERS).read_text(encoding="utf-8")
     assert (made.path, made.before, made.after) == (ORDERS, before, text)
     changed = [x for x in made.diff.splitlines() if x[0] in "+-" and x[:3] not in ("+++", "---")]
@@ -57,7 +57,7 @@ def test_an_annotated_dbt_model(shop: Path) -> None:
 
     again = proposed(where)
     assert again.new == ()
-    assert not write(where, again, again.new).changed
+    assert not write(where.project, again, again.new).changed
     assert (shop / ORDERS).read_text(encoding="utf-8") == text
 
 
@@ -65,7 +65,7 @@ def test_a_byte_order_mark_and_line_ends_stay(shop: Path) -> None:
     where, file = Where(shop), shop / ORDERS
     file.write_bytes(codecs.BOM_UTF8 + file.read_bytes().replace(b"\n", b"\r\n"))
     proposal = proposed(where)
-    assert write(where, proposal, proposal.new).changed
+    assert write(where.project, proposal, proposal.new).changed
     written = file.read_bytes()
     assert written.startswith(codecs.BOM_UTF8) and written.count(codecs.BOM_UTF8) == 1
     assert b"@accepted_values('web', 'shop')" in written

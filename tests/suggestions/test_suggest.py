@@ -15,7 +15,7 @@ from dqsql.errors import UsageError
 from dqsql.model.results import Status
 from dqsql.runner.compilation import Where
 from dqsql.runner.suggest import suggest
-from dqsql.runner.suggestion_files import draft, edited, write
+from dqsql.suggestions.files import draft, edited, write
 from dqsql.suggestions.suggestion import SuggestionVerdict
 from tests.conftest import MakeProject
 from tests.suggestions.generators import write_parquet
@@ -121,7 +121,7 @@ def test_model_with_batches(shop: Path, spark: SparkSession) -> None:
     )
     assert not_null.verdict is SuggestionVerdict.EXISTS
 
-    made = write(where, proposal, proposal.new)
+    made = write(where.project, proposal, proposal.new)
     text = (shop / "checks/orders.sql").read_text()
     assert text == made.after and made.diff.count("\n-") == 0
     assert [line for line in text.splitlines() if not line.lstrip().startswith("-- ")] == (
@@ -137,7 +137,7 @@ def test_model_with_batches(shop: Path, spark: SparkSession) -> None:
 
     again = suggest(where, "shop.orders", spark=spark)
     assert again.new == ()
-    assert not write(where, again, again.new).changed
+    assert not write(where.project, again, again.new).changed
     assert (shop / "checks/orders.sql").read_text() == text
 
     result = dqsql.run(shop, spark=spark, select=["orders"])
@@ -152,7 +152,7 @@ def test_new_file_of_a_source_with_odd_names(shop: Path, spark: SparkSession) ->
     assert proposal.held_out == 0
     # A source without files is no place of keys, and no reason to stop.
     assert [n for n in proposal.notes if n.startswith("shop.gone is not looked at for keys: ")]
-    made = write(where, proposal, proposal.new)
+    made = write(where.project, proposal, proposal.new)
     assert made.path == "checks/odd.sql"
     assert "accepted_values('-- no', 'it\\'s', 'say \"x\"', 'ünï')" in made.after
     result = dqsql.run(shop, spark=spark, select=["odd"])
@@ -215,7 +215,7 @@ def test_a_table_with_days_gets_batches_and_what_learns(
     assert "@anomaly(row_count) {severity: warn}" in said
     assert "@pattern('V-<digit>{5}')" in said
     assert "@non_negative" in said and not any("between -" in text for text in said)
-    made = write(where, proposal, proposal.new)
+    made = write(where.project, proposal, proposal.new)
     config = "created_at has 20 days with 80 rows each on average, and no nulls: each day is a"
     assert config in made.after and "{{ config(batch_by = 'to_date(created_at)') }}" in made.after
     result = dqsql.run(root, spark=spark)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dqsql.runner.compilation import Where
-from dqsql.runner.suggest import Proposal, suggest
+from dqsql.runner.suggest import suggest
+from dqsql.suggestions.proposal import Proposal
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 from tests.conftest import MakeProject
 from tests.suggestions.generators import reddit_comments, twitter_users, write_csv

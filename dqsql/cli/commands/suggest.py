@@ -18,7 +18,7 @@ from dqsql.report.text import padded, printable
 if TYPE_CHECKING:
     from dqsql.model.project import Project
     from dqsql.runner.compilation import Where
-    from dqsql.runner.suggest import Proposal
+    from dqsql.suggestions.proposal import Proposal
     from dqsql.suggestions.suggestion import Suggestion
 
 _SHARE = click.FloatRange(0, 1)
@@ -78,8 +78,8 @@ def command(
     from dqsql.runner.compilation import Where
     from dqsql.runner.pinning import suggest_from_incidents, suggest_monitors
     from dqsql.runner.suggest import suggest
-    from dqsql.runner.suggestion_files import draft
-    from dqsql.runner.suggestion_files import write as write_file
+    from dqsql.suggestions.files import draft
+    from dqsql.suggestions.files import write as write_file
 
     asks = write and not yes
     if asks and (session.json or not sys.stdin.isatty()):
@@ -103,7 +103,11 @@ def command(
     if not session.json:
         _explain(session, proposal)
     accepted = _reviewed(session, project, proposal) if asks else list(proposal.new)
-    made = write_file(place, proposal, accepted) if write else draft(project, proposal, accepted)
+    made = (
+        write_file(place.project, proposal, accepted)
+        if write
+        else draft(project, proposal, accepted)
+    )
     if session.json:
         session.print_outcome(**_record(proposal, made.path, made.after, written=write))
         return 0
@@ -121,7 +125,7 @@ def command(
 
 def _require_place(session: Session, place: Where, relation: str) -> None:
     """Refuse what nothing could be written for; for a file, print the YAML that names it."""
-    from dqsql.runner.suggestion_files import UndeclaredFile, require_place
+    from dqsql.suggestions.files import UndeclaredFile, require_place
 
     try:
         require_place(place.project(), relation)
@@ -246,7 +250,7 @@ def _edited(
     session: Session, project: Project, proposal: Proposal, suggestion: Suggestion
 ) -> Suggestion | None:
     """What a person writes instead, until it compiles; nothing written rejects."""
-    from dqsql.runner.suggestion_files import edited
+    from dqsql.suggestions.files import edited
 
     while True:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,9 +21,8 @@ from dqsql.monitors import subjects
 from dqsql.monitors.catalog import catalog_of
 from dqsql.report.artefacts import write_atomically
 from dqsql.resources import resource_dir
-from dqsql.runner.compilation import Where
-from dqsql.runner.suggest import Proposal
 from dqsql.suggestions.document import difference, inserted, new_document
+from dqsql.suggestions.proposal import Proposal
 from dqsql.suggestions.suggestion import Suggestion
 
 _FOLDER = "checks"
@@ -124,25 +123,25 @@ def _evidence(proposal: Proposal) -> str:
     return f"{proposal.learned:,} of {proposal.rows:,} rows{held_out}"
 
 
-def write(where: Where, proposal: Proposal, accepted: Sequence[Suggestion]) -> Draft:
+def write(load: Callable[[], Project], proposal: Proposal, accepted: Sequence[Suggestion]) -> Draft:
     """Write the accepted suggestions into the project, and make sure that they load and compile.
 
     In a file that exists nothing but comments changes. Where a place next to a column does not work
-    out (a loop, a star), the suggestions go to the end of the file.
+    out (a loop, a star), the suggestions go to the end of the file. `load` reads the project anew.
 
     Raises:
         DqsqlError: the file cannot be written, or does not load with the suggestions in it; the
             file is then as it was.
     """
-    project = where.project()
+    project = load()
     require_place(project, proposal.subject.name)
     made = draft(project, proposal, accepted)
     try:
-        return _written(where, project, made, accepted)
+        return _written(load, project, made, accepted)
     except DqsqlError:
         if not made.before:
             raise
-    return _written(where, project, draft(project, proposal, accepted, apart=True), accepted)
+    return _written(load, project, draft(project, proposal, accepted, apart=True), accepted)
 
 
 def require_place(project: Project, relation: str) -> None:
@@ -204,7 +203,9 @@ def _taken(path: str, relation: str) -> ConfigError:
     )
 
 
-def _written(where: Where, project: Project, made: Draft, accepted: Sequence[Suggestion]) -> Draft:
+def _written(
+    load: Callable[[], Project], project: Project, made: Draft, accepted: Sequence[Suggestion]
+) -> Draft:
     file = project.root / made.path
     if not made.changed:
         return made
@@ -214,7 +215,7 @@ def _written(where: Where, project: Project, made: Draft, accepted: Sequence[Sug
         raise LoadError(f"the suggestions would change more than comments of {made.path}")
     _replace(file, made.after)
     try:
-        _verify(where, project, made, accepted)
+        _verify(load, project, made, accepted)
     except DqsqlError:
         if made.before:
             _replace(file, made.before)
@@ -229,8 +230,10 @@ def _code(text: str) -> list[str]:
     return blank(text, scan(text).comments).split()
 
 
-def _verify(where: Where, before: Project, made: Draft, accepted: Sequence[Suggestion]) -> None:
-    after = where.project()
+def _verify(
+    load: Callable[[], Project], before: Project, made: Draft, accepted: Sequence[Suggestion]
+) -> None:
+    after = load()
     model = next((m for m in after.models if m.name == made.model), None)
     if model is None:
         raise LoadError(f"{made.path} is not a check model of the project")
