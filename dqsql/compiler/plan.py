@@ -315,7 +315,7 @@ class _ModelCompiler:
         settings = CheckSettings(where=annotation.settings.where, scope=annotation.settings.scope)
         watched: list[Watched] = []
         for metric in wanted:
-            _refuse_literal(metric.expression, call.kind, annotation)
+            _require_metric(metric.expression, call.kind, annotation)
             about = replace(
                 annotation,
                 expression=f"({metric.expression}) is not null",
@@ -412,9 +412,16 @@ def _refuse_monitor_settings(annotation: Annotation) -> None:
             )
 
 
-def _refuse_literal(metric: str, kind: str, annotation: Annotation) -> None:
-    """Refuse a text or number where a monitor wants a metric: `@anomaly('row_count')`."""
+def _require_metric(metric: str, kind: str, annotation: Annotation) -> None:
+    """Refuse what is no metric where a monitor wants one: `@anomaly('row_count')`, `(mean > 3)`."""
     node = parse_expression(metric, annotation.span)
+    compared = isinstance(node, exp.Predicate) and not isinstance(node, exp.Func)
+    if compared or isinstance(node, exp.Connector | exp.Not):
+        raise CompileError(
+            f"@{kind} watches a metric, and {metric} is a condition",
+            span=locate(annotation.span, metric),
+            hint=f"name the metric alone, or check the condition: @expect({metric})",
+        )
     if isinstance(node, exp.Literal):
         raise CompileError(
             f"@{kind} watches a metric, and {metric} is not one",

@@ -402,7 +402,7 @@ def _with_column(
     macro: Macro, args: list[exp.Expr], named: Collection[str], context: _Context
 ) -> list[exp.Expr]:
     """Put the context's column before the arguments unless it is there or there is no room."""
-    if context.column is None:
+    if context.column is None or {*macro.definition.parameters[:1]} & {*named}:
         return args
     # A relation may have the name of the column: then an argument is missing.
     if _names_column(args, context.column) and len(args) >= macro.definition.required:

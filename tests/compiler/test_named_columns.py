@@ -109,6 +109,7 @@ def beside_and_below(make_project: MakeProject, beside: str, below: str) -> list
         "count_distinct(lower(a)) > 1",
         "entropy(cast(a as int)) > 1",
         "mean(lower(a)) > 1",
+        "unique(column => a)",
     ],
 )
 def test_an_expression_of_the_column_is_what_is_checked(
