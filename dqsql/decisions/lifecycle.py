@@ -51,6 +51,7 @@ def updated_findings(
     passed_after: Callable[[str, str], Sequence[str]] = lambda check_id, batch: (),
     verdicts_of: Callable[[str, Sequence[str]], Sequence[Row]] = lambda check_id, batches: (),
     dropped: Collection[str] = (),
+    unaccepted: Collection[str] = (),
 ) -> list[Row] | None:
     """All findings of one model after some verdicts; None where they are as they were.
 
@@ -71,6 +72,7 @@ def updated_findings(
         verdicts_of: gives the verdicts (rows of dq_results) of a check on batches in earlier runs:
             what is left to tell of a finding from which batches were taken.
         dropped: batches that had rows once, and of which nothing is kept: no finding is about them.
+        unaccepted: batches that a person accepted, and that fail otherwise now.
     """
     by_check = _by_check(results)
     rows = {row["finding_id"]: dict(row) for row in stored}
@@ -103,7 +105,7 @@ def updated_findings(
                 before_now = passed_after(check_id, batch)
                 later = (b for b in (*passed, *before_now) if batch_order(b) > batch_order(batch))
                 end = min(later, key=batch_order, default=None)
-                anew = _add(rows, batch, bad, now, end)
+                anew = _add(rows, batch, bad, now, end, batch in unaccepted)
                 # The run does not come to it again.
                 if anew is not None and end in before_now:
                     anew.update(_resolved(now, end))
@@ -165,7 +167,12 @@ def _is_pass(verdicts: Sequence[Result]) -> bool:
 
 
 def _add(
-    rows: dict[str, Row], batch: str, bad: Sequence[Result], now: dt.datetime, end: str | None
+    rows: dict[str, Row],
+    batch: str,
+    bad: Sequence[Result],
+    now: dt.datetime,
+    end: str | None,
+    unaccepted: bool,
 ) -> Row | None:
     """Add what a check found in a batch to the finding that it belongs to.
 
@@ -181,10 +188,8 @@ def _add(
     if current is None:
         current = _opened(bad[0], batch, now, rows)
         rows[current["finding_id"]] = current
-    elif (
-        current["resolved_at"] is not None
-        and current["author"] == DQSQL
-        and current["resolved_batch"] in (batch, None)
+    elif current["resolved_at"] is not None and (
+        unaccepted or (current["author"] == DQSQL and current["resolved_batch"] in (batch, None))
     ):
         # It was repaired, or its check was gone, and it is as it was again.
         if current["reason"] == _DROPPED:

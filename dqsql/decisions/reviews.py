@@ -2,12 +2,13 @@
 
 A review says whether a batch belongs to the history that monitors learn from and to cumulative
 metrics. It stands when the batch is checked again, until that finds nothing any more (see
-`dqsql.decisions.lifecycle.batch_statuses`), or another failure than what was accepted.
+`dqsql.decisions.lifecycle.batch_statuses`), or another or worse failure than what was accepted.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -24,13 +25,19 @@ from dqsql.model.results import (
     RESOLVED,
     BatchRecord,
     BatchStatus,
+    MetricValue,
     Result,
     Status,
+    distance_outside,
 )
 from dqsql.model.tables import FINDINGS, REVIEWS
 
 Row = Mapping[str, Any]
 
+_METRIC = ("column_name", "metric", "parameters", "scope")
+
+# Sums of the same numbers in another order differ by less, relatively.
+_SAME = 1e-9
 # The name of the batch of a run, which says when it began.
 _OF_RUN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?")
 
@@ -83,21 +90,62 @@ def of_same_failures(
     results: Iterable[Result],
     stored: Callable[[Collection[str]], Iterable[Row]],
 ) -> Mapping[str, str]:
-    """The reviews without acceptances of batches in which another check fails than before.
+    """The reviews without acceptances of batches that fail otherwise, or worse, than before.
 
     A person accepted what failed then. `stored` gives the rows of dq_results of some batches.
     """
-    failing = {
-        (r.batch, r.check_id)
-        for r in results
-        if r.status is Status.FAIL and reviews.get(r.batch or "") == "accept"
-    }
+    failing = [
+        r for r in results if r.status is Status.FAIL and reviews.get(r.batch or "") == "accept"
+    ]
     if not failing:
         return reviews
-    before = stored({batch for batch, _ in failing if batch is not None})
-    known = {(r["batch"], r["check_id"]) for r in before if r["status"] == Status.FAIL.value}
-    others = {batch for batch, _ in failing - known}
-    return {batch: verdict for batch, verdict in reviews.items() if batch not in others}
+    before = stored({r.batch for r in failing if r.batch is not None})
+    known = {
+        (r["batch"], r["check_id"], r["segment"]): r
+        for r in before
+        if r["status"] == Status.FAIL.value
+    }
+    spent = {r.batch for r in failing if _is_worse(r, known.get((r.batch, r.check_id, r.segment)))}
+    return {batch: verdict for batch, verdict in reviews.items() if batch not in spent}
+
+
+def _is_worse(result: Result, before: Row | None) -> bool:
+    """Whether a failure is another one than was there before, or of a value further off."""
+    if before is None:
+        return True
+    now, then = result.observed, before["observed"]
+    if now is None or then is None or math.isclose(now, then, rel_tol=_SAME):
+        return False
+    if result.lower is result.upper is None:
+        return True
+    bounds = before["lower_bound"], before["upper_bound"]
+    was_outside = distance_outside(then, *bounds)
+    return not distance_outside(now, result.lower, result.upper) <= was_outside
+
+
+def unchanged_batches(values: Iterable[MetricValue], stored: Iterable[Row]) -> frozenset[str]:
+    """The batches of which all values are those that are stored (rows of dq_metrics), if any is."""
+    known = {(r["batch"], r["segment"], *(r[name] or "" for name in _METRIC)): r for r in stored}
+    unchanged: set[str] = set()
+    changed: set[str] = set()
+    for value in values:
+        metric = (value.column or "", value.metric, value.parameters, value.scope)
+        row = known.get((value.batch, value.segment, *metric))
+        if row is None and value.segment is None:
+            # A metric that is new says nothing of what was reviewed.
+            continue
+        (unchanged if row is not None and _is_same(value, row) else changed).add(value.batch)
+    return frozenset(unchanged - changed)
+
+
+def _is_same(value: MetricValue, row: Row) -> bool:
+    # What is no number (null or NaN) is equal to itself here.
+    now, then = (math.nan if v is None else v for v in (value.value, row["value"]))
+    alike = (math.isnan(now) and math.isnan(then)) or math.isclose(now, then, rel_tol=_SAME)
+    return alike and (value.value_text, value.sample_size) == (
+        row["value_text"],
+        row["sample_size"],
+    )
 
 
 def _is_older(review: Row, record: BatchRecord | None) -> bool:

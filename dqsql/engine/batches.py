@@ -178,7 +178,8 @@ class BatchChoice:
     batch is checked again because of its age alone. `unbatched` rows belong to no batch, where all
     were looked at. `unfinished` batches were being checked when a run was killed, and have no rows
     any more. `lost` are those that were checked and have none now. `unjudged` are checked ones that
-    some monitors wait to judge.
+    some monitors wait to judge. `reviewed` are those to check that a person has reviewed, and that
+    have as many rows as then: they are settled unless their values have changed.
     """
 
     batches: tuple[str, ...]
@@ -193,6 +194,7 @@ class BatchChoice:
     unfinished: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
+    reviewed: tuple[str, ...] = ()
 
     def with_empty(self, batches: Sequence[str]) -> BatchChoice:
         """The choice and batches that have no rows any more."""
@@ -276,8 +278,9 @@ def _new_ones(
     """Of a choice of all batches those that are new, and those to be checked again.
 
     The newest `lookback` batches are checked again if anything is new, or if rows are known to be
-    restated, but for what a person has reviewed as long as its number of rows is the same; others
-    if they were not over when they were checked, and have another number of rows now.
+    restated; those that a person has reviewed, and that have as many rows as then, are to be looked
+    at first (`reviewed` of the choice). Others are checked again if they were not over when they
+    were checked, and have another number of rows now.
     """
     present = choice.batches
     checked = [b for b in present if b in ledger and ledger[b].status is not BatchStatus.INCOMPLETE]
@@ -290,7 +293,7 @@ def _new_ones(
     again = late | early
     # Of those that dbt has built again it has said which.
     if limits.restated or empty or again or any(b not in ledger for b in present):
-        again |= newest.intersection(checked).difference(limits.reviewed)
+        again |= newest.intersection(checked)
     settled = set(checked).difference(again)
     owed = sorted((b for b in settled if ledger[b].uncomputed), key=batch_order, reverse=True)
     notes = (*choice.notes, *_again_note(late - early), *_early_note(early))
@@ -301,6 +304,7 @@ def _new_ones(
         newest=max(present, key=batch_order, default=None),
         owed=tuple(owed),
         unjudged=tuple(b for b in checked if ledger[b].judged_from is not None),
+        reviewed=tuple(b for b in present if b in (again & limits.reviewed) - changed),
     ).with_empty(empty)
     rest = [b for b in vanished if b not in newest]
     return replace(choice, notes=(*choice.notes, *_lost_note(rest)))

@@ -176,7 +176,7 @@ class MonitorRun:
 
     def _streaks(self, batches: Sequence[str]) -> Streaks:
         plan, place = self.place.plan, self.place
-        return streaks_of(plan.monitors, place.store, plan.model.name, place.ledger, batches)
+        return streaks_of(plan, plan.monitors, place.store, place.ledger, batches)
 
     def _sound(self, batch: str, results: Iterable[Result]) -> bool:
         if batch in self.accepted_by_review:
@@ -399,9 +399,9 @@ def accepted_before(
 
 
 def streaks_of(
+    plan: Plan,
     checks: Iterable[Check | Monitor],
     store: Store,
-    model: str,
     ledger: Collection[str],
     tested: Collection[str],
 ) -> Streaks:
@@ -410,7 +410,7 @@ def streaks_of(
     streaks = Streaks(after, {*ledger, *tested})
     needed = streaks.needed(tested)
     if needed:
-        streaks.add_rows(stored_rows(store, RESULTS, model, sorted(needed)))
+        streaks.add_rows(stored_rows(store, RESULTS, plan.model.name, sorted(needed)))
     return streaks
 
 

@@ -134,9 +134,13 @@ class ModelRun:
         with hiding_values(pii_columns(self.plan.model)):
             self.phases.enter(DISCOVERY)
             self._choice, self._batch_type = self._choose()
+            if reviewed := self._choice.reviewed:
+                again = BatchChoice(reviewed, sizes=self._choice.sizes)
+                settled = self._analysed(again, learns=False).unchanged(self.store, self._step)
+                self._choice = self._choice.parted(settled)[0]
             self.phases.enter(COMPILE)
             if self._choice.batches:
-                self.tested = self._analysed(self._choice, self._batch_type)
+                self.tested = self._analysed(self._choice)
             self.phases.until_now()
             return self._choice
 
@@ -152,14 +156,14 @@ class ModelRun:
 
         def again(part: tuple[str, ...]) -> ModelResult:
             self.plan, self._before = plan, None
-            owing = self._analysed(BatchChoice(part, sizes=choice.sizes), self._batch_type)
+            owing = self._analysed(BatchChoice(part, sizes=choice.sizes))
             return self._checked(owing, self._write)
 
         done = uncomputed.checked_again(() if tested is None else tested.part.errors, again)
         if tested is not None:
             if done is not None:
                 self.plan, self._before = plan, None
-                tested = self._analysed(tested.choice, self._batch_type)
+                tested = self._analysed(tested.choice)
             new = self._checked(tested, store)
             uncomputed.note(new.results)
             done = new if done is None else joined_results(done, new)
@@ -170,34 +174,29 @@ class ModelRun:
         """The result where no batch is to be checked."""
         waiting = () if self.only_new else flagged_last(self.ledger)
         notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
-        why = nothing_new_note(choice, self.request)
-        looks = self._looks
+        looks, why = self._looks, nothing_new_note(choice, self.request)
         return self._result(notes, skipped=why, scans=looks, waiting=waiting, gone=choice.gone)
 
     def _checked(self, tested: TestedBatches, store: Callable[[Work], None]) -> ModelResult:
         """Check batches; in parts where monitors learn midway what is to be counted of the rest."""
-        batch_type = tested.batch_type
-        replaced = self._reopen(tested.batches)
-        self._streaks = streaks_of(
-            self.plan.checks, self.store, self.plan.model.name, self.ledger, tested.batches
-        )
+        checks, replaced = self.plan.checks, self._reopen(tested.batches)
+        self._streaks = streaks_of(self.plan, checks, self.store, self.ledger, tested.batches)
         self.phases.enter(SCAN)
         tested.scan(self._step)
         verdicts, sound = self._decided(tested)
         if verdicts.judged.rest:
             first, rest = tested.choice.parted(verdicts.judged.rest)
             self.plan = tested.plan
-            done = self._checked(self._analysed(first, batch_type), self._write)
+            done = self._checked(self._analysed(first), self._write)
             self.plan, self._before = tested.plan, None
-            return joined_results(done, self._checked(self._analysed(rest, batch_type), store))
+            return joined_results(done, self._checked(self._analysed(rest), store))
         samples = FailureSampler(
             self.plan, self.spark, self.store, self.limits, self.run_id, self.now
-        ).sample(verdicts.all, batch_type, self._columns, self._own_batch)
-        of_batches = partial(BatchFilter, spark_type=batch_type, types=self._columns)
+        ).sample(verdicts.all, tested.batch_type, self._columns, self._own_batch)
+        of_batches = partial(BatchFilter, spark_type=tested.batch_type, types=self._columns)
         returned = returned_rows(self.plan, self.spark, samples.results, of_batches)
         split = self._split(tested, verdicts)
-        work = self._work(tested, verdicts, samples, sound, split)
-        store(replace(work, replaced=replaced))
+        store(replace(self._work(tested, verdicts, samples, sound, split), replaced=replaced))
         notes = (*self.plan.notes, *self._notes(tested, verdicts, samples, sound))
         return self._result(
             (*notes, *samples.notes, *returned.notes, *split.notes),
@@ -218,8 +217,7 @@ class ModelRun:
         self._step("splitting rows")
         states, when = tested.part.states, (self.run_id, self.now)
         where = self.plan, states, self.spark, self.project, self.quarantine
-        splitter = RowSplitter(*where, *when, verdicts.judged.odd)
-        split = splitter.split(
+        split = RowSplitter(*where, *when, verdicts.judged.odd).split(
             verdicts.all,
             BatchFilter(tested.batches, tested.batch_type, self._columns),
             self._own_batch,
@@ -232,21 +230,21 @@ class ModelRun:
         self.good = split.good
         return split
 
-    def _analysed(self, choice: BatchChoice, batch_type: str) -> TestedBatches:
+    def _analysed(self, choice: BatchChoice, *, learns: bool = True) -> TestedBatches:
         """What there is to scan, as far as Spark can do it."""
-        batches, compiled = tuple(sorted(choice.batches, key=batch_order)), self.plan
+        batches, kind = tuple(sorted(choice.batches, key=batch_order)), self._batch_type
+        compiled = self.plan
         self.plan = with_meaning(for_types(self.plan, self._columns), self._columns)
-        self._meaning = Meaning.of(self.plan, self._columns, batch_type, self.project.models)
-        self._learn_before_scan(batches, batch_type)
+        self._meaning = Meaning.of(self.plan, self._columns, kind, self.project.models)
+        if learns:
+            self._learn_before_scan(batches)
         self._step(f"analysing {plural(len(self.plan.states), 'aggregate')}")
         prepared = prepare(self.plan, self.spark, self.now, self._columns, self.missing, batches)
-        execution = self._execution(choice, batch_type)
+        execution = self._execution(choice, kind)
         part = execution.analyse(prepared.states, prepared.broken)
         scanned = {s.name for s in scanned_states(part.states, part.metrics)}
         part.unscanned = frozenset(s.name for s in part.states if s.name not in scanned)
-        return TestedBatches(
-            batches, choice, batch_type, execution, part, dict(self.ledger), compiled
-        )
+        return TestedBatches(batches, choice, kind, execution, part, dict(self.ledger), compiled)
 
     def _notes(
         self, tested: TestedBatches, made: ModelVerdicts, samples: Samples, sound: Collection[str]
@@ -257,25 +255,25 @@ class ModelRun:
         notes += retired_note(model, self.retired, tested.before, self._meaning, tested.batches)
         notes += (*made.notes, *learning_note(results))
         if made.cumulative is not None:
-            measured_now = self._to_come.union(tested.choice.lost)
-            notes += outdated_note(tested.before, sound, tested.batches, measured_now)
+            to_come = self._to_come.union(tested.choice.lost)
+            notes += outdated_note(tested.before, sound, tested.batches, to_come)
         notes += miscounted_note(model.name, self.store, self.ledger, results)
         if self.plan.monitors:
             notes += held_back_note(model, self.store, self.ledger, results)
         return notes
 
-    def _learn_before_scan(self, batches: Sequence[str], batch_type: str) -> None:
+    def _learn_before_scan(self, batches: Sequence[str]) -> None:
         """Let monitors learn what is to be counted in the scan."""
         if not learns_before_scan(self.plan):
             return
         if self._before is None:
             self._step("learning patterns")
-            place = self._place(self.ledger, batch_type)
+            place = self._place(self.ledger)
             self._before = before_scan(place, batches, self._reviewed)
             learn_before_scan(place, self._before)
         self.plan = with_learned(self.plan, self._before.book)
 
-    def _place(self, ledger: Mapping[str, BatchRecord], batch_type: str) -> Workplace:
+    def _place(self, ledger: Mapping[str, BatchRecord]) -> Workplace:
         return Workplace(
             spark=self.spark,
             store=self.store,
@@ -283,7 +281,7 @@ class ModelRun:
             plan=self.plan,
             ledger=ledger,
             types=self._columns,
-            batch_type=batch_type,
+            batch_type=self._batch_type,
             label=self._own_batch,
             failures_limit=self.limits.failures_limit,
         )
@@ -394,7 +392,7 @@ class ModelRun:
         if not self.plan.monitors:
             return Judged()
         run = MonitorRun(
-            place=self._place(tested.before, tested.batch_type),
+            place=self._place(tested.before),
             run_id=self.run_id,
             now=self.now,
             rates=self.rates.rates(self.plan.model.name, tested.batches),
@@ -451,8 +449,9 @@ class ModelRun:
             tested, made, results, statuses, rows, self.run_id, self.now, self._meaning.text, sound
         )
         if self.quarantine is not None:
-            counts = split.counts
-            records = {b: replace(r, quarantined=counts.get(b, 0)) for b, r in records.items()}
+            records = {
+                b: replace(r, quarantined=split.counts.get(b, 0)) for b, r in records.items()
+            }
         self.ledger.update(records)
         if made.cumulative is not None:
             made.cumulative.store_total()
@@ -473,7 +472,8 @@ class ModelRun:
         stored = StoredVerdicts(self.store, self.plan.model.name, self.ledger, batches)
         checks = self.project.known_checks(self.plan.declared_ids, self.findings)
         about = (self.now, checks, self.retired, stored.after, stored.of)
-        rows = updated_findings(self.findings, results, *about, dropped) or ()
+        unaccepted = self.limits.reviewed.difference(self.reviews)
+        rows = updated_findings(self.findings, results, *about, dropped, unaccepted) or ()
         readers = self.project.readers
         return with_impact(rows, self.plan.model, readers, self._columns) if readers else rows
 

@@ -6,19 +6,21 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.aggregates.facts import checks_about_now
+from dqsql.compiler.aggregates.facts import checks_about_now, is_about_now
 from dqsql.compiler.counts import counted_states
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.pruning import null_without_batch
 from dqsql.compiler.scan import scan_groups
 from dqsql.decisions.constraints import constraint_results
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last
+from dqsql.decisions.reviews import unchanged_batches
 from dqsql.decisions.unbatched import about_unbatched, with_unbatched
 from dqsql.engine.batches import BatchChoice
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.feasible import Feasible
+from dqsql.engine.history import stored_rows
 from dqsql.engine.measurement import Measurement
 from dqsql.engine.open_batches import growth, judged_from
 from dqsql.engine.totals import CumulativeRun
@@ -35,6 +37,9 @@ from dqsql.monitors.judging import Judged, stored_book
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import is_due
 from dqsql.monitors.uncomputed import errors_by_batch
+
+if TYPE_CHECKING:
+    from dqsql.engine.storage import Store
 
 _REFUSED = (BatchStatus.FLAGGED, BatchStatus.REJECTED)
 
@@ -105,6 +110,17 @@ class TestedBatches:
             if counted_states(part.states, part.metrics):
                 on_step("counting values")
                 self.execution.store_counts(part, self.batches)
+
+    def unchanged(self, store: Store, on_step: Callable[[str], None]) -> frozenset[str]:
+        """The batches whose metrics are those that are stored. Raises DqsqlError."""
+        part = self.part.of_scope(Scope.DELTA)
+        on_step(f"looking at {plural(len(self.batches), 'reviewed batch', 'reviewed batches')}")
+        self.execution.scan_states(part, self.batches)
+        measured = self.execution.measure_batches(part, self.batches)
+        aging = {s.name for s in part.states if is_about_now(s)}
+        names = {m.name for m in part.metrics if aging.isdisjoint(m.states)}
+        stored = stored_rows(store, METRICS, self.execution.plan.model.name, self.batches)
+        return unchanged_batches([v for v in measured.values if v.metric in names], stored)
 
     @property
     def scans(self) -> int:

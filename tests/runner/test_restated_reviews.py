@@ -1,0 +1,94 @@
+"""Batches that a person reviewed, and whose values are restated since."""
+
+from __future__ import annotations
+
+import pytest
+
+import dqsql
+
+from .conftest import NewProject, Project
+
+MODEL = """\
+{{ config(batch_by = 'day', lookback = 5) }}
+select day,
+  x -- @not_null
+from {{ source('raw', 't') }}
+"""
+REVIEWED = "2024-01-02"
+
+
+def days(nulls: dict[int, int], last: int, rows: dict[int, int] | None = None) -> str:
+    """Days of ten rows each, or of so many `rows`, of which some are null."""
+    parts = [
+        f"select date'2024-01-{day:02}' as day, if(id < {nulls.get(day, 0)}, null, id) as x"
+        f" from range({(rows or {}).get(day, 10)})"
+        for day in range(1, last + 1)
+    ]
+    return " union all ".join(parts)
+
+
+def reviewed(new_project: NewProject, verdict: str) -> Project:
+    """A project whose second day had a null, on which a person gave a verdict."""
+    project = new_project(MODEL, days({2: 1}, 3))
+    assert project.run().exit_code == 1
+    dqsql.review("m", [REVIEWED], verdict, "known", project_dir=project.root)
+    return project
+
+
+def status(project: Project) -> str:
+    (row,) = (r for r in project.rows("dq_batches") if r["batch"] == REVIEWED)
+    return str(row["status"])
+
+
+@pytest.mark.parametrize("verdict", ["accept", "reject"])
+def test_a_batch_that_is_as_it_was_is_not_told_again(new_project: NewProject, verdict: str) -> None:
+    project = reviewed(new_project, verdict)
+    for last in (4, 5):
+        project.data(days({2: 1}, last))
+        result = project.run()
+        assert (result.exit_code, REVIEWED in result.models[0].batches) == (0, False)
+    assert status(project) == f"{verdict}ed"
+
+
+@pytest.mark.parametrize("rows", [10, 11])
+def test_worse_values_than_were_accepted_are_told(new_project: NewProject, rows: int) -> None:
+    project = reviewed(new_project, "accept")
+    project.data(days({2: 9}, 4, {2: rows}))
+    assert [r.batch for r in project.run().findings] == [REVIEWED]
+    assert status(project) == "flagged"
+    (finding,) = (f for f in project.rows("dq_findings") if REVIEWED in f["batches"])
+    # As of each failure before a batch that passes; nobody speaks of it as known any more.
+    assert (finding["author"], finding["reason"]) == ("dqsql", None)
+    assert (finding["resolved_batch"], finding["notified_at"]) == ("2024-01-03", None)
+    assert project.run().exit_code == 1
+
+
+def test_better_values_than_were_accepted_stay_accepted(new_project: NewProject) -> None:
+    project = reviewed(new_project, "accept")
+    project.data(days({2: 1}, 4, {2: 20}))
+    project.run()
+    assert status(project) == "accepted"
+
+
+def test_a_rejected_batch_that_is_sent_again_is_accepted(new_project: NewProject) -> None:
+    project = reviewed(new_project, "reject")
+    project.data(days({}, 4))
+    result = project.run()
+    assert (result.exit_code, REVIEWED in result.models[0].batches) == (0, True)
+    assert status(project) == "accepted"
+
+
+def test_a_rejected_batch_that_is_sent_worse_stays_rejected(new_project: NewProject) -> None:
+    project = reviewed(new_project, "reject")
+    project.data(days({2: 9}, 4))
+    assert project.run().exit_code == 1
+    assert status(project) == "rejected"
+    project.data(days({2: 9}, 5))
+    assert project.run().exit_code == 0
+
+
+def test_a_named_batch_that_fails_worse_is_flagged(new_project: NewProject) -> None:
+    project = reviewed(new_project, "accept")
+    project.data(days({2: 9}, 3))
+    project.run(batches=[REVIEWED])
+    assert status(project) == "flagged"
