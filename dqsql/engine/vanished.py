@@ -7,7 +7,7 @@ the number of rows then have a verdict on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,8 @@ from dqsql.engine.ledger import unlike_segmented
 from dqsql.engine.measurement import Measurement
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Check, Metric, Plan
-from dqsql.model.project import Scope
-from dqsql.model.results import BatchRecord, CheckOutcome, MetricValue
+from dqsql.model.project import Scope, Severity
+from dqsql.model.results import BatchRecord, BatchStatus, CheckOutcome, MetricValue
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import Store
@@ -36,28 +36,39 @@ def with_vanished(
     store: Store,
     ledger: Mapping[str, BatchRecord],
     batches: Sequence[str],
+    accepted: Collection[str] = (),
 ) -> Measurement:
     """What was measured of batches, oldest first, with expected segments that have no rows there.
 
-    All batches of the `ledger` before the run count, whatever was found in them: so the order of
-    runs makes no difference. Raises StorageError.
+    All batches of the `ledger` before the run say what is expected, whatever else was found in
+    them, but for one: where a check of severity error fails since a segment has no rows, that is
+    usual only if a person `accepted` it. So the order of runs makes no difference. Raises
+    StorageError.
     """
     rows = next((m for m in plan.metrics if _counts_rows(m)), None)
     if rows is None or not plan.model.config.segment_by or not batches:
         return measured
-    present = _present(measured, store, plan, ledger, batches)
+    present, missed = _occurring(measured, store, plan, ledger, batches)
     known = sorted(present, key=batch_order)
     judged = [c for c in plan.checks if c.judges_segments and c.metrics == (rows.alias,)]
+    fails = any(
+        c.severity is Severity.ERROR and _holds_at_zero(c.predicate, rows.alias) is False
+        for c in judged
+    )
+    usual = {b for b, r in ledger.items() if r.status is BatchStatus.ACCEPTED and b not in batches}
+    usual.update(present if not fails else accepted)
     values, outcomes = [*measured.values], [*measured.outcomes]
     for batch in batches:
-        before = [present[b] for b in known if batch_order(b) < batch_order(batch)][-_WINDOW:]
-        for segment in _expected(before):
+        before = [b for b in known if batch_order(b) < batch_order(batch)][-_WINDOW:]
+        unusual = {b: missed.get(b, set()) for b in before if b not in usual}
+        for segment in _expected([(present[b], unusual.get(b, ())) for b in before if present[b]]):
             if segment in present.get(batch, frozenset()):
                 continue
             none = MetricValue(
                 plan.model.name, batch, segment, None, _ROWS, "", Scope.DELTA.value, 0.0, None, 0
             )
             values.append(none)
+            missed.setdefault(batch, set()).add(segment)
             outcomes += _outcomes(judged, rows, none)
     return replace(measured, values=tuple(values), outcomes=tuple(outcomes))
 
@@ -67,14 +78,14 @@ def _counts_rows(metric: Metric) -> bool:
     return metric.name == _ROWS and is_plain and metric.scope is Scope.DELTA
 
 
-def _present(
+def _occurring(
     measured: Measurement,
     store: Store,
     plan: Plan,
     ledger: Mapping[str, BatchRecord],
     batches: Sequence[str],
-) -> dict[str, frozenset[str]]:
-    """The segments with rows of the batches of the run, and of those before them."""
+) -> tuple[dict[str, frozenset[str]], dict[str, set[str]]]:
+    """The segments with rows of the batches of the run and of others, and those missed there."""
     segments: dict[str, set[str]] = {b: set() for b in batches}
     for value in measured.values:
         if value.metric == _ROWS and value.segment is not None and value.value:
@@ -84,19 +95,24 @@ def _present(
     first = batch_order(batches[0])
     near = [b for b in earlier if batch_order(b) < first][-_WINDOW:]
     near += [b for b in earlier if batch_order(b) > first]
+    missed: dict[str, set[str]] = {}
     for row in stored_metrics(store, plan.model.name, near, [_ROWS]).to_pylist():
         names = segments.setdefault(row["batch"], set())
-        if row["segment"] is not None and row["value"] and not row["parameters"]:
-            names.add(row["segment"])
-    return {b: frozenset(names) for b, names in segments.items()}
+        if row["segment"] is not None and not row["parameters"]:
+            (names if row["value"] else missed.setdefault(row["batch"], set())).add(row["segment"])
+    return {b: frozenset(names) for b, names in segments.items()}, missed
 
 
-def _expected(before: Sequence[frozenset[str]]) -> Iterator[str]:
-    """The segments that most batches had since they first occurred."""
-    for segment in sorted(frozenset().union(*before)):
-        since = next(i for i, names in enumerate(before) if segment in names)
-        seen = before[since:]
-        if len(seen) >= _BATCHES and sum(segment in n for n in seen) >= _SHARE * len(seen):
+def _expected(before: Sequence[tuple[Collection[str], Collection[str]]]) -> Iterator[str]:
+    """The segments that most batches had since they first occurred.
+
+    Each batch has the segments with rows, and those that it should have had: it does not count for
+    these.
+    """
+    for segment in sorted(frozenset().union(*(names for names, _ in before))):
+        since = next(i for i, (names, _) in enumerate(before) if segment in names)
+        seen = [segment in names for names, missed in before[since:] if segment not in missed]
+        if len(seen) >= _BATCHES and sum(seen) >= _SHARE * len(seen):
             yield segment
 
 

@@ -344,7 +344,7 @@ class ModelRun:
         batches = tested.batches
         delta = tested.execution.measure_batches(tested.part.of_scope(Scope.DELTA), batches)
         tested.refuse_lost(delta)
-        delta = with_vanished(delta, self.plan, self.store, tested.before, batches)
+        delta = with_vanished(delta, self.plan, self.store, tested.before, batches, self._reviewed)
         passed = sound_batches(self._constraints(delta, tested), batches)
         sound = passed | self._reviewed
         verdicts = self._verdicts(tested, delta, sound)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import dqsql
 from dqsql.model.results import Result, Status
 
 from .conftest import NewProject
@@ -82,6 +83,50 @@ def test_what_is_missing(new_project: NewProject) -> None:
             for p in (apart, project)
         ]
         assert sorted(both[0]) == sorted(both[1])
+
+
+GONE = """\
+{{ config(batch_by = 'day', segment_by = ['country']) }}
+select day, country from {{ source('raw', 't') }}
+-- @row_count > 10
+"""
+
+
+def without_italy(days: int, empty: int | None = None) -> str:
+    """Days of two countries; one of them, and of the `empty` day both, have no rows from day 8."""
+    left_out = f"id div 60 >= 8 and id % 2 = 1 or id div 60 = {-1 if empty is None else empty}"
+    return f"""
+        select date_add(date '2024-03-01', cast(id div 60 as int)) as day,
+            element_at(array('DE', 'IT'), cast(id % 2 + 1 as int)) as country
+        from range({days * 60}) where not ({left_out})
+    """
+
+
+def test_a_segment_is_missed_until_a_person_accepts_that(new_project: NewProject) -> None:
+    project = new_project(GONE, without_italy(8))
+    for day in (9, 10, 11):
+        project.data(without_italy(day))
+        failed = [(r.batch, r.segment) for r in project.run().findings]
+        assert failed == [(f"2024-03-{day:02}", "country=IT")]
+    (finding,) = project.rows("dq_findings")
+    assert (finding["state"], len(finding["batches"])) == ("open", 3)
+    # So it is with all in one run, and with one again.
+    once = new_project(GONE, without_italy(11), name="once")
+    assert len(once.run().findings) == 3
+    assert len(once.run(batches=["2024-03-10", "2024-03-11"]).findings) == 2
+    for made in (project, once):
+        days = [f"2024-03-{day:02}" for day in (9, 10, 11)]
+        dqsql.review("m", days, "accept", "no more orders from there", project_dir=made.root)
+        made.data(without_italy(12))
+        assert not made.run().findings
+    # Checked once more, none is missed that was not.
+    assert not [r for r in once.run(full_refresh=True).findings if r.batch == "2024-03-12"]
+
+
+def test_a_batch_without_rows_says_nothing_of_segments(new_project: NewProject) -> None:
+    project = new_project(GONE, without_italy(9, empty=6))
+    failed = [(r.batch, r.segment) for r in project.run().findings]
+    assert failed == [("2024-03-09", "country=IT")]
 
 
 def test_a_lost_column_is_told_in_the_first_week(new_project: NewProject) -> None:
