@@ -21,6 +21,7 @@ from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
 from dqsql.compiler.trees import nodes
 from dqsql.dialect import formula, to_sql, unquoted
+from dqsql.engine.decimal_totals import with_narrow_totals
 from dqsql.engine.failures import translated
 from dqsql.engine.relations import expression_types
 from dqsql.engine.selects import fetched
@@ -74,7 +75,7 @@ def prepare(
             states.append(without_needless_casts(fitted, types))
         except EngineError as error:
             broken.append((state, error))
-    return Prepared(tuple(states), tuple(broken))
+    return Prepared(with_narrow_totals(states, plan, spark, columns), tuple(broken))
 
 
 def _of_dates(plan: Plan, types: Mapping[str, str]) -> dict[str, EngineError]:
