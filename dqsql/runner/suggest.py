@@ -45,7 +45,7 @@ from dqsql.suggestions.names import unique_names
 from dqsql.suggestions.outcomes import decide
 from dqsql.suggestions.profiles import Profile
 from dqsql.suggestions.proposal import Proposal
-from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
+from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict, without_bounds
 from dqsql.suggestions.validation import Rows, Validator
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ class _Suggesting:
     step: Step
     notes: list[str] = field(default_factory=list)
     proposed: ProposedBatches | None = None
+    undecided: bool = False
 
     def __post_init__(self) -> None:
         self.catalog: Catalog = catalog_of(self.project)
@@ -218,6 +219,7 @@ class _Suggesting:
         }
         evidence = columns, counts, int(values["rows"])
         if (note := undecided_batches(*evidence)) is not None:
+            self.undecided = True
             self.notes.append(note)
         return proposed_batches(*evidence)
 
@@ -313,6 +315,8 @@ class _Suggesting:
             *self._dependencies(profile),
             *([volume] if volume is not None and not self._watches_volume() else []),
         ]
+        if self.undecided:
+            suggestions = [s for s in map(without_bounds, suggestions) if s is not None]
         order = {c.name: i for i, c in enumerate(profile.columns)}
         suggestions.sort(key=lambda s: order.get(s.column or "", len(order)))
         annotations = self.subject.model.annotations if self.subject.model is not None else ()

@@ -144,7 +144,8 @@ def undecided_batches(
     names = ", ".join(c.name for c in best)
     return (
         f"all rows are one batch, since the day of a row may be any of {names}: choose one, as in"
-        f" {{{{ config(batch_by = '{best[0].day}') }}}}, and suggest again"
+        f" {{{{ config(batch_by = '{best[0].day}') }}}}, and suggest again: bounds that depend on"
+        " what a batch is (of means, extremes, shares) are left out until then"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 from dqsql.suggestions.intervals import floor_to, round_down, round_up
 from dqsql.suggestions.rules import comparison
@@ -12,6 +13,9 @@ from dqsql.suggestions.suggestion import Envelope, Suggestion, SuggestionVerdict
 
 _LENGTHS = ("min_length(", "max_length(")
 _EXTREMES = ("min(", "max(", *_LENGTHS)
+_SHARES = ("completeness(", "compliance(")
+# How many standard deviations from the mean of batches the next one may lie.
+_DEVIATIONS = 4.0
 # From so many batches on, a bound that failed is learned from the batches instead.
 _MIN_BATCHES = 3
 
@@ -85,19 +89,24 @@ def _silent(candidate: Suggestion, outcome: Outcome) -> Suggestion:
 
 
 def _with_margin(candidate: Suggestion, outcome: Outcome) -> Suggestion:
-    """An extreme that held, as wide as it would be if it had failed on a batch.
+    """An extreme or share that held, as wide as it would be if it had failed on a batch.
 
     The largest of the rows looked at is exceeded sooner or later, unless batches reach the same.
     """
     envelope = candidate.envelope
-    if envelope is None or not envelope.metric.startswith(_EXTREMES):
+    if envelope is None or not envelope.metric.startswith((*_EXTREMES, *_SHARES)):
         return candidate
     fitted = _fitted(candidate, outcome) if len(outcome.values) >= _MIN_BATCHES else None
     if fitted is None or fitted.envelope is None:
         return candidate
     values = [v for v in outcome.values if v is not None]
     low, high, wider = envelope.lower, envelope.upper, fitted.envelope
-    if low is not None and wider.lower is not None and not _is_limit(min(values), values):
+    is_share = envelope.metric.startswith(_SHARES)
+    if (
+        low is not None
+        and wider.lower is not None
+        and (is_share or not _is_limit(min(values), values))
+    ):
         low = min(low, wider.lower)
     if high is not None and wider.upper is not None and not _is_limit(max(values), values):
         above = max(high, wider.upper)
@@ -118,7 +127,7 @@ def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:
     """The candidate with bounds that held on every batch; None where no such bounds say anything.
 
     With few batches the bounds are those of their values; with more the interval of the values is
-    widened by half of its width, since the next batch may lie a little outside.
+    widened, since the next batch may lie outside: see `_margin`.
     """
     envelope = candidate.envelope
     values = [v for v in outcome.values if v is not None]
@@ -127,8 +136,8 @@ def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:
     if not all(math.isfinite(v) for v in values):
         return None
     low, high = min(values), max(values)
-    margin = (high - low) / 2 if len(values) >= _MIN_BATCHES else 0.0
-    lower, upper = _bounds(envelope, low, high, margin)
+    below, above = _margins(low, high, len(values))
+    lower, upper = _bounds(envelope, low, high, below, above)
     if envelope.lower is not None and "completeness(" in envelope.metric and not lower:
         return None
     if lower is None and upper is None:
@@ -148,21 +157,38 @@ def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:
     )
 
 
+def _margins(low: float, high: float, batches: int) -> tuple[float, float]:
+    """How far the next batch may lie below and above the interval of the values of some batches.
+
+    Four standard deviations from the mean, taken from the range of the values as if these were
+    normal (Tippett 1925; expected extremes by Blom 1958): half of the range for thirty batches,
+    twice of it for three. Positive values may be skewed: of these the bound above is as far as in
+    logarithms, but not more than twice as far.
+    """
+    if batches < _MIN_BATCHES or low == high:
+        return 0.0, 0.0
+    extreme = NormalDist().inv_cdf((batches - 0.375) / (batches + 0.25))
+    share = max(0.5, _DEVIATIONS / (2 * extreme) - 0.5)
+    below = share * (high - low)
+    skewed = high * (math.sqrt(high / low) - 1) if low > 0 else below
+    return below, max(below, min(skewed, 2 * below))
+
+
 def _bounds(
-    envelope: Envelope, low: float, high: float, margin: float
+    envelope: Envelope, low: float, high: float, under: float, over: float
 ) -> tuple[float | None, float | None]:
-    share = envelope.metric.startswith(("completeness(", "compliance("))
+    share = envelope.metric.startswith(_SHARES)
     if envelope.metric.startswith(_LENGTHS):
         # Lengths are whole numbers, and that of no text is no bound.
-        below, above = max(1.0, float(math.floor(low - margin))), float(math.ceil(high + margin))
+        below, above = max(1.0, float(math.floor(low - under))), float(math.ceil(high + over))
         lower = below if envelope.lower is not None and low >= below else None
         return lower, None if envelope.upper is None else above
     lower = upper = None
     if envelope.lower is not None:
-        below = max(0.0, low - margin) if low >= 0 else low - margin
-        lower = floor_to(low) if share else round_down(below)
+        below = max(0.0, low - under) if low >= 0 else low - under
+        lower = floor_to(below) if share else round_down(below)
     if envelope.upper is not None:
-        upper = round_up(high + margin)
+        upper = round_up(high + over)
         # No number is below it: the bound would say nothing.
         lower = None if lower == 0 else lower
     return lower, upper

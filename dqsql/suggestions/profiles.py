@@ -124,6 +124,15 @@ class ColumnProfile:
             return "integral" if whole == both else "fractional"
         return next((t for t in DETECTED if self.types.get(t, 0) == self.count), None)
 
+    @property
+    def is_zero_filled(self) -> bool:
+        """Whether the values are texts of digits, of one length, some of which begin with zero."""
+        lengths, numbers = self.lengths, self.summary
+        if self.detected != "integral" or lengths is None or numbers is None:
+            return False
+        same = lengths.minimum == lengths.maximum > 1
+        return same and 0 <= numbers.minimum < 10 ** (lengths.minimum - 1)
+
     @cached_property
     def is_numeric(self) -> bool:
         """Whether the values are numbers, be it as text."""
@@ -131,6 +140,11 @@ class ColumnProfile:
             "integral",
             "fractional",
         )
+
+    @property
+    def is_plain_text(self) -> bool:
+        """Whether the values are texts for their own sake: read as another type, they lose some."""
+        return self.kind is Kind.TEXT and (self.detected is None or self.is_zero_filled)
 
     @property
     def is_integral(self) -> bool:

@@ -348,7 +348,7 @@ def _mean_from(summary: Summary, spread: float) -> float | None:
 def _lengths(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:
     """Deequ's HasMinLength and HasMaxLength; equal where all texts are of one length."""
     lengths = column.lengths
-    if lengths is None or column.count < MIN_ROWS or column.detected is not None:
+    if lengths is None or column.count < MIN_ROWS or not column.is_plain_text:
         return
     values = column.distribution
     if values is not None and values.complete and len(values.values) <= _MAX_CATEGORIES:
@@ -423,7 +423,7 @@ _RULES: tuple[_Rule, ...] = (
 
 def wants_pattern(column: ColumnProfile) -> bool:
     """Whether a pattern may say something: texts that are no categories and no numbers."""
-    if column.kind is not Kind.TEXT or column.count < MIN_ROWS or column.detected is not None:
+    if column.count < MIN_ROWS or not column.is_plain_text:
         return False
     if column.private:
         # A pattern may spell out what all values have in common.

@@ -95,3 +95,11 @@ class Suggestion:
     def refused(self, why: str) -> Suggestion:
         """The candidate as one that is not suggested, and why."""
         return replace(self, verdict=SuggestionVerdict.REFUSED, reason=why)
+
+
+def without_bounds(suggestion: Suggestion) -> Suggestion | None:
+    """A candidate without forms whose bounds depend on what a batch is; None where that is all."""
+    if suggestion.envelope is not None and suggestion.envelope.widen:
+        return None
+    weaker = suggestion.weaker
+    return replace(suggestion, weaker=None if weaker is None else without_bounds(weaker))

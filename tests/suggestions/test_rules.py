@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +34,7 @@ from dqsql.suggestions.intervals import (
     written,
 )
 from dqsql.suggestions.names import unique_names
-from dqsql.suggestions.outcomes import Outcome, coverage_of, decide
+from dqsql.suggestions.outcomes import Outcome, _margins, coverage_of, decide
 from dqsql.suggestions.profiles import (
     ColumnProfile,
     Distribution,
@@ -50,7 +51,7 @@ from dqsql.suggestions.rules import (
     volume_suggestion,
     wants_pattern,
 )
-from dqsql.suggestions.suggestion import Envelope, Suggestion, SuggestionVerdict
+from dqsql.suggestions.suggestion import Envelope, Suggestion, SuggestionVerdict, without_bounds
 
 
 def column(name: str, kind: str, count: int = 1_000, **more: object) -> ColumnProfile:
@@ -146,7 +147,7 @@ def test_bounds_of_lengths_are_whole_numbers_above_zero() -> None:
         return decided.comparison
 
     assert fitted("min_length", ">= 2", {"lower": 2}, 2, 5, 9) == ">= 1"
-    assert fitted("max_length", "<= 2", {"upper": 2}, 1, 1, 2) == "<= 3"
+    assert fitted("max_length", "<= 2", {"upper": 2}, 1, 1, 2) == "<= 4"
     assert fitted("max_length", "<= 2", {"upper": 2}, 2, 2, 2) == "<= 2"
 
 
@@ -330,23 +331,64 @@ def bounded() -> Suggestion:
 def test_bounds_that_failed_follow_the_batches() -> None:
     outcome = Outcome((True, False, True, None), None, (3.0, 7.0, 5.0, None), 4, 1)
     (found,) = decide(bounded(), {"s": outcome}, "s")
-    assert found.annotation(inside=True) == (
-        "@mean between 1 and 9 {severity: warn, no_data: ignore}"
-    )
+    assert found.annotation(inside=True) == ("@mean <= 14.3 {severity: warn, no_data: ignore}")
     assert found.verdict is SuggestionVerdict.SUGGESTED and found.held == 4
 
 
 @pytest.mark.parametrize(
-    ("values", "bound"), [((9.0, 7.0, 5.0), 11), ((9.0, 9.0, 9.0), 9), ((9.0, 5.0), 9)]
+    ("values", "bound"), [((9.0, 7.0, 5.0), 16.3), ((9.0, 9.0, 9.0), 9), ((9.0, 5.0), 9)]
 )
 def test_an_extreme_that_held_has_a_margin_where_batches_differ(
-    values: tuple[float, ...], bound: int
+    values: tuple[float, ...], bound: float
 ) -> None:
     """The largest of the rows looked at is exceeded some day; a limit that batches reach is not."""
     most = suggestions(column("delay", "int", summary=Summary(-1.0, 9.0, 3.0, 1.0)))["HasMax"]
     outcome = Outcome((True,) * len(values), None, values, len(values), 0)
     (found,) = decide(most, {"s": outcome}, "s")
     assert found.annotation(inside=True) == f"@max <= {bound} {{severity: warn}}"
+
+
+def test_bounds_of_batches_hold_for_the_next_ones() -> None:
+    """Of normal values, and of skewed ones, few of the next year are outside of the bounds."""
+    random = np.random.default_rng(5)
+    for batches, most in ((5, 0.05), (10, 0.02), (30, 0.005)):
+        for make in (
+            lambda n: random.normal(100, 5, n),
+            lambda n: random.binomial(400, 0.68, n) / 400,
+            lambda n: np.exp(random.normal(0, 0.4, n)),
+        ):
+            outside = []
+            for _ in range(200):
+                seen, following = make(batches), make(365)
+                below, above = _margins(seen.min(), seen.max(), batches)
+                low, high = seen.min() - below, seen.max() + above
+                outside.append(np.mean((following < low) | (following > high)))
+            assert np.mean(outside) < most
+
+
+def test_a_share_that_held_has_a_margin() -> None:
+    complete = suggestions(column("city", "string", count=700))["RetainCompleteness"]
+    values = (0.66, 0.66, 0.7, 0.72, 0.7)
+    outcome = Outcome((True,) * 5, None, values, 5, 0)
+    (found,) = decide(replace(complete, comparison=">= 0.6"), {"s": outcome}, "s")
+    assert found.annotation(inside=True) == "@completeness >= 0.58"
+
+
+def test_zero_filled_codes_are_texts() -> None:
+    lengths, numbers = Summary(5, 5, 5.0), Summary(1067.0, 99998.0, 5e4, 2e4)
+    code = column("zip", "string", types={"integral": 1_000}, lengths=lengths, summary=numbers)
+    assert code.is_zero_filled and wants_pattern(code)
+    assert {"HasMinLength", "HasMaxLength"} <= suggestions(code).keys()
+    number = replace(code, summary=Summary(10067.0, 99998.0, 5e4, 2e4))
+    assert not number.is_zero_filled and not wants_pattern(number)
+
+
+def test_bounds_wait_for_what_a_batch_is() -> None:
+    complete = suggestions(column("city", "string"))["CompleteIfComplete"]
+    assert complete.weaker is not None
+    (kept,) = [without_bounds(complete)]
+    assert kept is not None and kept.weaker is None
+    assert without_bounds(bounded()) is None
 
 
 def test_a_weaker_form_takes_the_place_of_what_failed() -> None:
