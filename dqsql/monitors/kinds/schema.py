@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from dqsql.decisions.contract import CHANGES, decide_schema
+from dqsql.engine.history import stored_rows
+from dqsql.engine.rows import result_of_row
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
+from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
 from dqsql.model.settings import as_given
 from dqsql.model.tables import METRICS, RESULTS
@@ -24,15 +27,17 @@ _NAME = _METRIC = "schema"
 class SchemaDetector(MonitorByMonitor):
     """Decides on all `@schema` of one model.
 
-    The batches of a run take no part in what they are compared with: all of them have the columns
-    of now. A batch that is checked again is compared with those before it. If `batch_by` is of
-    another type than ever before, that is a change of a column, too: the newest batch is compared
-    with those that were retired by it.
+    A new batch is compared with what was measured last. A batch that is checked again and has the
+    columns that it had keeps its verdict, and one that has others passes if that is told elsewhere:
+    by a new batch of this run, or by an earlier run. If `batch_by` is of another type than ever
+    before, that is a change of a column, too: the newest batch is compared with those that were
+    retired by it.
     """
 
     kind: ClassVar[str] = _NAME
     _stored: Sequence[Mapping[str, Any]] = field(default_factory=list, init=False)
     _compared: Collection[str] = field(default=(), init=False)
+    _former: Mapping[tuple[str, str], Result] = field(default_factory=dict, init=False)
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Read the columns of earlier batches."""
@@ -42,11 +47,20 @@ class SchemaDetector(MonitorByMonitor):
             ("batch", "value_text", "computed_at"),
             {"model": [self.context.plan.model.name], "metric": [_METRIC], "segment": None},
         )
-        rows = [r for r in rows if r["value_text"] is not None and r["batch"] not in again]
+        rows = [r for r in rows if r["value_text"] is not None]
         accepted = {b for b, r in ledger.items() if r.status is BatchStatus.ACCEPTED}
-        retired = [] if ledger.keys() - again else self._passed(ledger, rows)
+        retired = [] if ledger else self._passed(ledger, rows)
         self._stored = [r for r in rows if r["batch"] in accepted] or retired
-        self._compared = {max(batches, key=batch_order)} if self._stored is retired else again
+        new, newest = again.difference(ledger), max(batches, key=batch_order)
+        self._compared = {newest} if self._stored is retired or not new else new
+        known = again.intersection(ledger)
+        if known:
+            found = stored_rows(self.place.store, RESULTS, self.context.plan.model.name, known)
+            self._former = {
+                (r["check_id"], r["batch"]): result_of_row(r)
+                for r in found
+                if r["detector"] == _NAME
+            }
 
     def _passed(
         self, ledger: Mapping[str, BatchRecord], rows: Iterable[Mapping[str, Any]]
@@ -62,17 +76,35 @@ class SchemaDetector(MonitorByMonitor):
 
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
-        return _result(monitor, batch, self.context.columns(monitor, batch), self._before(batch))
+        columns = self.context.columns(monitor, batch)
+        own = next((r for r in self._stored if r["batch"] == batch), None)
+        former = self._former.get((monitor.id, batch))
+        if former is not None and own is not None and columns == json.loads(own["value_text"]):
+            return _as_before(monitor, batch, former)
+        return _result(monitor, batch, columns, self._before(batch, columns))
 
-    def _before(self, batch: str) -> tuple[str, dict[str, str]] | None:
-        """What was measured last, and its columns with types."""
-        rows, own = list(self._stored), batch_order(batch)
-        if batch in self.place.ledger:
-            rows = [r for r in rows if batch_order(r["batch"]) < own] or rows
-        if not rows or batch not in self._compared:
+    def _before(
+        self, batch: str, now: Mapping[str, str] | None
+    ) -> tuple[str, dict[str, str]] | None:
+        """What was measured last, and its columns with types; None where a change is not told."""
+        if not self._stored:
             return None
-        last = max(rows, key=lambda r: (r["computed_at"], batch_order(r["batch"])))
-        return last["batch"], json.loads(last["value_text"])
+        last = max(self._stored, key=lambda r: (r["computed_at"], batch_order(r["batch"])))
+        columns: dict[str, str] = json.loads(last["value_text"])
+        return (last["batch"], columns) if batch in self._compared or columns == now else None
+
+
+def _as_before(monitor: Monitor, batch: str, former: Result) -> Result:
+    """The verdict on a batch whose columns are those of its former verdict, by today's settings."""
+    changed = {kind for kind in CHANGES if former.details.get(kind)}
+    failing = Status.FAIL if monitor.severity is Severity.ERROR else Status.WARN
+    status = failing if changed.difference(_allowed(monitor)) else Status.PASS
+    return replace(
+        result_of(monitor, batch, status, former.message),
+        column=None,
+        observed=former.observed,
+        details={**former.details, "expression": monitor.expression},
+    )
 
 
 def _result(

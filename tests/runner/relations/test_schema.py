@@ -83,6 +83,34 @@ def test_a_batch_that_is_checked_again_is_compared_with_those_before_it(
     assert set(run(1, 2, 3, 4, n=", 5 as n").values()) == {"3 columns, as before"}
 
 
+def test_a_change_is_told_once_however_often_batches_are_checked_again(
+    project: Project, table: Table
+) -> None:
+    model = (
+        "{{ config(batch_by='day', lookback=3) }}\n-- @schema {severity: warn}\nselect * from a_t"
+    )
+    project.write("a", model)
+
+    def run(days: int, name: str, **options: object) -> dict[str, Status]:
+        table("a_t", " union all ".join(f"select {d} as day, 1 as {name}" for d in range(1, days)))
+        return {r.batch or "": r.status for r in project.run(**options).results}
+
+    def told() -> list[tuple[str, list[str]]]:
+        return [(r["state"], r["batches"]) for r in project.rows("dq_findings")]
+
+    run(6, "amount")
+    assert run(7, "amt") == {"4": Status.PASS, "5": Status.PASS, "6": Status.WARN}
+    assert told() == [("open", ["6"])]
+    # The batch that told it keeps its verdict.
+    assert run(8, "amt") == {"5": Status.PASS, "6": Status.WARN, "7": Status.PASS}
+    assert told() == [("resolved", ["6"])]
+    everything = run(8, "amt", full_refresh=True)
+    assert [b for b, status in everything.items() if status is Status.WARN] == ["6"]
+    assert told() == [("resolved", ["6"])]
+    # Where nothing is new, the newest batch tells it.
+    assert run(8, "paid", batches=["2", "3"]) == {"2": Status.PASS, "3": Status.WARN}
+
+
 def test_another_type_of_the_batches_is_told(project: Project, table: Table) -> None:
     project.write("a", "{{ config(batch_by='day') }}\n-- @schema\nselect * from a_t")
     days = "values date '2024-01-01', date '2024-01-02' as t(day)"
