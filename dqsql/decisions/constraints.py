@@ -164,7 +164,8 @@ def constraint_result(
         check_name=check.name,
         detector=CONSTRAINT,
         status=verdict.status,
-        severity=check.severity,
+        # `no_data: error` fails whatever the severity of the check is.
+        severity=Severity.ERROR if verdict.status is Status.FAIL else check.severity,
         message=_message_of_dbt(check, verdict.status, single) or verdict.message,
         observed=single.value if single else None,
         observed_text=single.value_text if single else None,

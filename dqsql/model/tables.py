@@ -174,8 +174,16 @@ RESULTS = Table(
         _DETECTOR,
         real("observed", "The number that was judged."),
         text("observed_text", "What was judged, if it is not a number."),
-        real("lower_bound", "Smallest value that passes, written or learned; null: no bound."),
-        real("upper_bound", "Largest value that passes, written or learned; null: no bound."),
+        real(
+            "lower_bound",
+            "What the value must not be below, written or learned; null: no bound. With `>` the"
+            " bound itself fails.",
+        ),
+        real(
+            "upper_bound",
+            "What the value must not be above, written or learned; null: no bound. With `<` the"
+            " bound itself fails.",
+        ),
         real("warn_lower_bound", "Smallest value that does not warn, if it differs."),
         real("warn_upper_bound", "Largest value that does not warn, if it differs."),
         real(
@@ -189,7 +197,7 @@ RESULTS = Table(
             " evaluated) or `skipped`.",
         ),
         _SEVERITY,
-        text("message", "What is wrong; empty if it passed."),
+        text("message", "What was measured, and what is wrong with it if the check did not pass."),
         text("details", "What `dqsql explain` needs to compute the verdict again, as JSON."),
         time("evaluated_at", "Start of the run that decided."),
     ),

@@ -12,6 +12,7 @@ import dqsql
 from dqsql.engine.batches import batch_of_run
 from dqsql.errors import ConfigError, QueryError, SourceNotFoundError, UsageError
 from dqsql.model.batches import batch_order
+from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 from tests.tables import table_rows
 
@@ -159,12 +160,15 @@ def test_named_batches_without_rows_and_with_segments(new_project: NewProject) -
 
 def test_no_data_settings(new_project: NewProject) -> None:
     project = new_project(
-        BY_DAY.replace("@mean > 0", "@mean > 0 {no_data: error} @min > 0 {no_data: ignore}"), DAYS
+        BY_DAY.replace(
+            "@mean > 0", "@mean > 0 {severity: warn, no_data: error} @min > 0 {no_data: ignore}"
+        ),
+        DAYS,
     )
     result = project.run(batches=["d9"])
-    statuses = {r.check_name: r.status for r in result.results}
-    assert statuses["mean > 0"] is Status.FAIL
-    assert statuses["min > 0"] is Status.SKIPPED
+    found = {r.check_name: (r.status, r.severity) for r in result.results}
+    assert found["mean > 0"] == (Status.FAIL, Severity.ERROR)
+    assert found["min > 0"] == (Status.SKIPPED, Severity.ERROR)
 
 
 def test_a_table_without_rows(new_project: NewProject) -> None:
