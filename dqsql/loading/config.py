@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,7 +14,7 @@ import yaml
 from dqsql.errors import ConfigError, DqsqlError, Span, UsageError, error_of
 from dqsql.loading import documents
 from dqsql.loading.settings import project_settings, read_model_settings
-from dqsql.model.project import MacroFile, NoData, Project, Severity
+from dqsql.model.project import MacroFile, NoData, Project, Severity, Target
 from dqsql.model.settings import Reader, as_names, as_text, one_of
 from dqsql.resources import resource_dir
 from dqsql.templating import MacroLibrary, base_context
@@ -73,6 +73,7 @@ class ProjectConfig:
     target_defaults: Mapping[str, Any] = field(default_factory=dict)
     folder_defaults: tuple[FolderDefaults, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    is_preliminary: bool = False
 
     @property
     def target_places(self) -> dict[str, Span]:
@@ -136,10 +137,18 @@ def parse_vars(text: str) -> dict[str, Any]:
     return values
 
 
-def read_project_file(root: Path, overrides: Mapping[str, Any]) -> ProjectConfig:
+# What templates of the project file may use, and what the file itself says or leads to.
+_KNOWN_LATER = re.compile(r"\b(target|var)\b")
+
+
+def read_project_file(
+    root: Path, overrides: Mapping[str, Any], before: tuple[ProjectConfig, Target] | None = None
+) -> ProjectConfig:
     """Read `dqsql_project.yml` in `root`; `overrides` are the variables of the command line.
 
-    Raises ConfigError with the place of what is wrong.
+    The file may use its own variables and the target, which it helps to find: it is to be read
+    once more then (`is_preliminary`), with what is known `before`. Raises ConfigError with the
+    place of what is wrong.
     """
     file = root / FILE_NAME
     if not file.is_file():
@@ -147,8 +156,18 @@ def read_project_file(root: Path, overrides: Mapping[str, Any]) -> ProjectConfig
             f"there is no {FILE_NAME} in {root}",
             hint="`dqsql init` writes one; --project-dir names another folder",
         )
-    library = MacroLibrary((), base_context(overrides, None))
-    document = documents.read_document(file, FILE_NAME, library.render)
+    known, target = (overrides, Target("", "")) if before is None else (before[0].vars, before[1])
+    library = MacroLibrary((), base_context(known, target))
+    texts: list[str] = []
+
+    def render(text: str, path: str) -> str:
+        texts.append(text)
+        return library.render(text, path)
+
+    document = documents.read_document(file, FILE_NAME, render, later=before is None)
+    is_preliminary = before is None and any(map(_KNOWN_LATER.search, texts))
+    if not is_preliminary:
+        document.refuse_unrendered()
     top = documents.Section(document, normalised(document))
     name = project_name(top)
     variables = top.section("vars", "'vars'").values
@@ -156,7 +175,8 @@ def read_project_file(root: Path, overrides: Mapping[str, Any]) -> ProjectConfig
     if isinstance(scoped, dict):
         # dbt's `vars: {project: {..}}`.
         variables = {**{k: v for k, v in variables.items() if k != name}, **scoped}
-    return build_config(top, name, {**variables, **overrides})
+    config = build_config(top, name, {**variables, **overrides})
+    return replace(config, is_preliminary=is_preliminary)
 
 
 def build_config(top: documents.Section, name: str, variables: Mapping[str, Any]) -> ProjectConfig:

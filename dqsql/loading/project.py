@@ -96,17 +96,7 @@ def load_project(
 
 def _load(request: TargetRequest, views: Mapping[str, str]) -> Project:
     root = request.root
-    config = read_project_file(root, request.vars)
-    chosen = load_target(
-        replace(
-            request,
-            project_name=config.name,
-            project_profile=config.profile,
-            defaults=config.target_defaults,
-            places=config.target_places,
-            vars=config.vars,
-        )
-    )
+    config, chosen = _configured(request)
     errors: list[DqsqlError] = []
     sources = _replaced(_load_sources(root, config, chosen, errors), views)
     macros = macro_files(root, config, errors)
@@ -134,11 +124,37 @@ def _load(request: TargetRequest, views: Mapping[str, str]) -> Project:
     )
 
 
+def _configured(request: TargetRequest) -> tuple[ProjectConfig, Target]:
+    """The project file and the target, each of which the other may depend on."""
+    config = read_project_file(request.root, request.vars)
+    chosen = _target(request, config)
+    if config.is_preliminary:
+        config = read_project_file(request.root, request.vars, (config, chosen))
+        chosen = _target(request, config)
+    return config, chosen
+
+
+def _target(request: TargetRequest, config: ProjectConfig) -> Target:
+    return load_target(
+        replace(
+            request,
+            project_name=config.name,
+            project_profile=config.profile,
+            defaults=config.target_defaults,
+            places=config.target_places,
+            vars=config.vars,
+        )
+    )
+
+
 def read_target_path(root: Path, overrides: Mapping[str, Any]) -> str:
     """The folder of dqsql's artefacts, relative to the project's. Raises ConfigError."""
     if _is_dbt(root):
         return own_target_path(read_dbt_config(root, overrides))
-    return read_project_file(root, overrides).target_path
+    config = read_project_file(root, overrides)
+    if config.is_preliminary:
+        config, _ = _configured(TargetRequest(root, vars=overrides))
+    return config.target_path
 
 
 def _is_dbt(root: Path) -> bool:

@@ -435,6 +435,27 @@ def test_no_project(tmp_path: Path) -> None:
         load_project(tmp_path)
 
 
+def test_the_project_file_may_use_its_variables_and_the_target(write: Write) -> None:
+    root = write(
+        {
+            "dqsql_project.yml": "name: shop\nvars: {strict: warn}\n"
+            "severity: \"{{ var('strict') }}\"\n"
+            'schema: "dq_{{ target.name }}"\nmodels:\n'
+            "  +enabled: \"{{ {'dev': false, 'prod': true}[target.name] }}\"\n",
+            "profiles.yml": "shop:\n  target: dev\n  outputs:\n    dev: {type: spark}\n"
+            "    prod: {type: spark}\n",
+            "checks/m.sql": "select a from t",
+        }
+    )
+    for name, enabled in (("dev", False), ("prod", True)):
+        project = load_project(root, target=name)
+        assert (project.severity, project.target.schema) == (Severity.WARN, f"dq_{name}")
+        assert [m.config.enabled for m in project.models] == [enabled]
+    assert load_project(root, vars={"strict": "error"}).severity is Severity.ERROR
+    with pytest.raises(ConfigError, match="no target 'staging'"):
+        load_project(root, target="staging")
+
+
 def test_vars_of_the_command_line(write: Write) -> None:
     root = write({"checks/a.sql": "select {{ var('x') }} as a"})
     assert load_project(root, vars="{x: 5}").models[0].sql == "select 5 as a"
