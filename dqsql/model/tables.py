@@ -260,7 +260,11 @@ PROGRAMS = Table(
         _COLUMN,
         _DETECTOR,
         whole("version", "Counts up from 1 for each check."),
-        text("valid_from_batch", "First batch that it judges."),
+        text(
+            "valid_from_batch",
+            "First batch that the version judged. Within a version `@avh` learns its bounds again"
+            " for each batch: the row has the newest ones, `dqsql explain` those of a verdict.",
+        ),
         text("learned_from", "First batch that it learned from."),
         text("learned_to", "Last batch that it learned from."),
         whole("batches", "How many batches it learned from."),
