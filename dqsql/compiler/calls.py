@@ -40,6 +40,22 @@ _EXAMPLES: Mapping[str, str] = {
 }
 
 
+# Settings that look like arguments.
+_SETTINGS = ("after", "mostly", "name", "no_data", "scope", "segments", "severity", "tags", "where")
+
+
+def _instead_of(name: str, macro: Macro) -> str:
+    """What to write instead of an argument that a macro does not take."""
+    definition = macro.definition
+    if name in _SETTINGS:
+        return f"it is a setting: @{macro.name} {{{name}: ..}}"
+    if definition.catches_varargs:
+        return f"write the values one after the other: @{macro.name}('a', 'b')"
+    parameters = definition.parameters
+    known = f"its parameters are {', '.join(parameters)}" if parameters else "it takes none"
+    return nearest(name, parameters) or known
+
+
 def refuse_wrong_call(
     macro: Macro, args: Sequence[exp.Expr], named: Mapping[str, exp.Expr], filled: bool, span: Span
 ) -> None:
@@ -65,9 +81,7 @@ def refuse_wrong_call(
             raise MacroError(
                 f"@{macro.name} has no parameter {name!r}",
                 span=locate(span, name),
-                hint=f"write the values one after the other: @{macro.name}('a', 'b')"
-                if definition.catches_varargs
-                else nearest(name, parameters) or f"its parameters are {', '.join(parameters)}",
+                hint=_instead_of(name, macro),
             )
     missing = [p for p in parameters[len(given) : definition.required] if p not in named]
     if missing:

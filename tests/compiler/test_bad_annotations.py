@@ -56,6 +56,8 @@ from .models import of_column, of_model
             "no value is between '2024-12-31' and '2024-01-01'",
             "comes first: '2024-01-01' and '2024-12-31'",
         ),
+        ("@row_count(where => 'a') > 0", MacroError, 21, "no parameter", "@row_count {where: ..}"),
+        ("@row_count(why => 'a') > 0", MacroError, 21, "no parameter", "it takes none"),
         ("@anomaly(mean > 3)", CompileError, 19, "mean > 3 is a condition", "@expect(mean > 3)"),
         ("@anomaly(mean > 3 and max < 4)", CompileError, 19, "is a condition", "metric alone"),
         ("0 <= @min < 50", AnnotationError, 15, "before the @ is not part", "@expect(..)"),
