@@ -17,7 +17,6 @@ from dqsql.model.results import (
     MUTED,
     OPEN,
     RESOLVED,
-    BatchRecord,
     BatchStatus,
     Result,
     Status,
@@ -97,6 +96,7 @@ def updated_findings(
         elif row["resolved_at"] is None and not set(row["batches"]).isdisjoint(dropped):
             kept = [b for b in row["batches"] if b not in dropped]
             row.update(_extent(kept) if kept else {**_resolved(now), "reason": _DROPPED})
+    reopened: set[str] = set()
     for check_id, batches in by_check.items():
         passed = [b for b, verdicts in batches.items() if _is_pass(verdicts)]
         for batch in sorted(batches, key=batch_order):
@@ -106,11 +106,13 @@ def updated_findings(
                 later = (b for b in (*passed, *before_now) if batch_order(b) > batch_order(batch))
                 end = min(later, key=batch_order, default=None)
                 anew = _add(rows, batch, bad, now, end, batch in unaccepted)
+                if anew is not None and batch in unaccepted:
+                    reopened.add(anew["finding_id"])
                 # The run does not come to it again.
-                if anew is not None and end in before_now:
+                elif anew is not None and end in before_now:
                     anew.update(_resolved(now, end))
             elif batch in passed:
-                _resolve(rows, check_id, batch, now)
+                _resolve(rows, check_id, batch, now, reopened)
     for key, row in rows.items():
         tested = by_check.get(row["check_id"], {})
         known = before[key]["batches"] if key in before else []
@@ -201,13 +203,16 @@ def _add(
     return current if anew else None
 
 
-def _resolve(rows: dict[str, Row], check_id: str, batch: str, now: dt.datetime) -> None:
+def _resolve(
+    rows: dict[str, Row], check_id: str, batch: str, now: dt.datetime, but: Collection[str]
+) -> None:
     """Take a batch out of the findings of a check that passes on it, and end those before it.
 
     A batch that comes late may lie between those of a finding: what is behind it is another one.
     """
     place = batch_order(batch)
-    for row in [r for r in rows.values() if r["check_id"] == check_id]:
+    mine = [r for r in rows.values() if r["check_id"] == check_id and r["finding_id"] not in but]
+    for row in mine:
         is_over, repaired = row["resolved_at"] is not None, batch in row["batches"]
         if is_over and (row["author"] != DQSQL or (repaired and row["resolved_batch"] == batch)):
             continue
@@ -477,22 +482,3 @@ def batch_statuses(
         if review is not None and (status is BatchStatus.FLAGGED or rejected):
             statuses[batch] = REVIEWED[review]
     return statuses
-
-
-def flagged_last(ledger: Mapping[str, BatchRecord]) -> tuple[str, ...]:
-    """The batches that were flagged by the last run, or the one that checked the newest batch.
-
-    Those that nobody has reviewed. A retry of that run finds nothing new, and is to end as it did.
-    """
-    if not ledger:
-        return ()
-    newest = max(ledger.values(), key=lambda r: batch_order(r.batch))
-    last = max(ledger.values(), key=lambda r: (r.checked_at is not None, r.checked_at))
-    # Not by the run, which is another one where only the age of the newest batch was looked at.
-    times = {newest.checked_at, last.checked_at}
-    flagged = (
-        r.batch
-        for r in ledger.values()
-        if r.checked_at in times and r.status is BatchStatus.FLAGGED
-    )
-    return tuple(sorted(flagged, key=batch_order))

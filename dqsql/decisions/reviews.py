@@ -114,35 +114,48 @@ def _is_worse(result: Result, before: Row | None) -> bool:
     if before is None:
         return True
     now, then = result.observed, before["observed"]
-    if now is None or then is None or math.isclose(now, then, rel_tol=_SAME):
+    if now is None or then is None:
+        # Of several values, or of a text.
+        return (now, result.message) != (then, before["message"])
+    if _alike(now, then):
         return False
-    if result.lower is result.upper is None:
-        return True
-    bounds = before["lower_bound"], before["upper_bound"]
-    was_outside = distance_outside(then, *bounds)
-    return not distance_outside(now, result.lower, result.upper) <= was_outside
+    outside = _outside(now, result.lower, result.upper)
+    was_outside = _outside(then, before["lower_bound"], before["upper_bound"])
+    # No distance is known, or it is one on the other side.
+    is_other = 0 in (outside, was_outside) or (outside > 0) is not (was_outside > 0)
+    return is_other or not abs(outside) <= abs(was_outside)
 
 
-def unchanged_batches(values: Iterable[MetricValue], stored: Iterable[Row]) -> frozenset[str]:
-    """The batches of which all values are those that are stored (rows of dq_metrics), if any is."""
+def _outside(value: float, lower: float | None, upper: float | None) -> float:
+    """How far a value lies above its bounds, or below if negative; NaN of what is no number."""
+    if math.isnan(value):
+        return value
+    below = distance_outside(value, lower, None)
+    return -below if below else distance_outside(value, None, upper)
+
+
+def _alike(now: float | None, then: float | None) -> bool:
+    """Whether two values are the same; what is no number (null or NaN) is so here."""
+    a, b = (math.nan if v is None else v for v in (now, then))
+    return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=_SAME)
+
+
+def changed_batches(values: Iterable[MetricValue], stored: Iterable[Row]) -> frozenset[str]:
+    """The batches of which some value is another one than is stored (rows of dq_metrics)."""
     known = {(r["batch"], r["segment"], *(r[name] or "" for name in _METRIC)): r for r in stored}
-    unchanged: set[str] = set()
     changed: set[str] = set()
     for value in values:
         metric = (value.column or "", value.metric, value.parameters, value.scope)
         row = known.get((value.batch, value.segment, *metric))
-        if row is None and value.segment is None:
-            # A metric that is new says nothing of what was reviewed.
-            continue
-        (unchanged if row is not None and _is_same(value, row) else changed).add(value.batch)
-    return frozenset(unchanged - changed)
+        # A metric that is new says nothing of what was reviewed.
+        is_new = row is None and value.segment is None
+        if not is_new and (row is None or not _is_same(value, row)):
+            changed.add(value.batch)
+    return frozenset(changed)
 
 
 def _is_same(value: MetricValue, row: Row) -> bool:
-    # What is no number (null or NaN) is equal to itself here.
-    now, then = (math.nan if v is None else v for v in (value.value, row["value"]))
-    alike = (math.isnan(now) and math.isnan(then)) or math.isclose(now, then, rel_tol=_SAME)
-    return alike and (value.value_text, value.sample_size) == (
+    return _alike(value.value, row["value"]) and (value.value_text, value.sample_size) == (
         row["value_text"],
         row["sample_size"],
     )
@@ -168,6 +181,25 @@ def waiting_batches(ledger: Iterable[Row], *, replaced: bool) -> list[str]:
             takewhile(lambda r: r["status"] != BatchStatus.ACCEPTED.value, newest_first)
         )
     return [r["batch"] for r in newest_first[::-1] if r["status"] == BatchStatus.FLAGGED.value]
+
+
+def flagged_last(ledger: Mapping[str, BatchRecord]) -> tuple[str, ...]:
+    """The batches that were flagged by the last run, or the one that checked the newest batch.
+
+    Those that nobody has reviewed. A retry of that run finds nothing new, and is to end as it did.
+    """
+    if not ledger:
+        return ()
+    newest = max(ledger.values(), key=lambda r: batch_order(r.batch))
+    last = max(ledger.values(), key=lambda r: (r.checked_at is not None, r.checked_at))
+    # Not by the run, which is another one where only the age of the newest batch was looked at.
+    times = {newest.checked_at, last.checked_at}
+    flagged = (
+        r.batch
+        for r in ledger.values()
+        if r.checked_at in times and r.status is BatchStatus.FLAGGED
+    )
+    return tuple(sorted(flagged, key=batch_order))
 
 
 _STATES = (OPEN, ACKNOWLEDGED, MUTED, RESOLVED)

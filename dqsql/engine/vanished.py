@@ -8,7 +8,7 @@ the number of rows then have a verdict on them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -20,7 +20,7 @@ from dqsql.engine.measurement import Measurement
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Check, Metric, Plan
 from dqsql.model.project import Scope, Severity
-from dqsql.model.results import BatchRecord, BatchStatus, CheckOutcome, MetricValue
+from dqsql.model.results import BatchRecord, CheckOutcome, MetricValue
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import Store
@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 _ROWS = "row_count"
 # A segment is expected that was in so large a share of so many batches at least, of the newest.
 _SHARE, _BATCHES, _WINDOW = 0.9, 7, 60
+
+
+@dataclass(frozen=True)
+class Occurring:
+    """A batch's segments with rows, and those that it failed for missing, which may be accepted."""
+
+    present: Collection[str]
+    missed: Collection[str]
+    is_accepted: bool
 
 
 def with_vanished(
@@ -40,10 +49,10 @@ def with_vanished(
 ) -> Measurement:
     """What was measured of batches, oldest first, with expected segments that have no rows there.
 
-    All batches of the `ledger` before the run say what is expected, whatever else was found in
-    them, but for one: where a check of severity error fails since a segment has no rows, that is
-    usual only if a person `accepted` it. So the order of runs makes no difference. Raises
-    StorageError.
+    All batches of the `ledger` before the run say what is expected, whatever was found in them:
+    so the order of runs makes no difference. Where a check of severity error fails since a segment
+    has no rows, that does not make its absence usual, but a person does who `accepted` the batch.
+    Raises StorageError.
     """
     rows = next((m for m in plan.metrics if _counts_rows(m)), None)
     if rows is None or not plan.model.config.segment_by or not batches:
@@ -55,13 +64,14 @@ def with_vanished(
         c.severity is Severity.ERROR and _holds_at_zero(c.predicate, rows.alias) is False
         for c in judged
     )
-    usual = {b for b, r in ledger.items() if r.status is BatchStatus.ACCEPTED and b not in batches}
-    usual.update(present if not fails else accepted)
     values, outcomes = [*measured.values], [*measured.outcomes]
     for batch in batches:
-        before = [b for b in known if batch_order(b) < batch_order(batch)][-_WINDOW:]
-        unusual = {b: missed.get(b, set()) for b in before if b not in usual}
-        for segment in _expected([(present[b], unusual.get(b, ())) for b in before if present[b]]):
+        before = [b for b in known if batch_order(b) < batch_order(batch) and present[b]]
+        history = [
+            Occurring(present[b], missed.get(b, ()) if fails else (), b in accepted)
+            for b in before[-_WINDOW:]
+        ]
+        for segment in _expected(history):
             if segment in present.get(batch, frozenset()):
                 continue
             none = MetricValue(
@@ -103,15 +113,18 @@ def _occurring(
     return {b: frozenset(names) for b, names in segments.items()}, missed
 
 
-def _expected(before: Sequence[tuple[Collection[str], Collection[str]]]) -> Iterator[str]:
+def _expected(before: Sequence[Occurring]) -> Iterator[str]:
     """The segments that most batches had since they first occurred.
 
-    Each batch has the segments with rows, and those that it should have had: it does not count for
-    these.
+    A batch that failed because it missed a segment does not count for it. If a person accepted
+    that, the segment is as one that has never occurred before.
     """
-    for segment in sorted(frozenset().union(*(names for names, _ in before))):
-        since = next(i for i, (names, _) in enumerate(before) if segment in names)
-        seen = [segment in names for names, missed in before[since:] if segment not in missed]
+    for segment in sorted(frozenset().union(*(b.present for b in before))):
+        forgiven = [i for i, b in enumerate(before) if b.is_accepted and segment in b.missed]
+        since = before[forgiven[-1] + 1 :] if forgiven else before
+        seen = [segment in b.present for b in since if segment not in b.missed]
+        while seen and not seen[0]:
+            del seen[0]
         if len(seen) >= _BATCHES and sum(seen) >= _SHARE * len(seen):
             yield segment
 

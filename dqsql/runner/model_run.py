@@ -16,8 +16,8 @@ from dqsql.compiler.monitors import for_types
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.scan import BatchFilter, Scan
 from dqsql.decisions.constraints import unevaluated
-from dqsql.decisions.lifecycle import batch_statuses, flagged_last, updated_findings
-from dqsql.decisions.reviews import of_same_failures
+from dqsql.decisions.lifecycle import batch_statuses, updated_findings
+from dqsql.decisions.reviews import flagged_last, of_same_failures
 from dqsql.decisions.streaks import Streaks
 from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run, outdated_note
 from dqsql.engine.discovery import Discovery, FoundBatches
@@ -135,9 +135,9 @@ class ModelRun:
             self.phases.enter(DISCOVERY)
             self._choice, self._batch_type = self._choose()
             if reviewed := self._choice.reviewed:
-                again = BatchChoice(reviewed, sizes=self._choice.sizes)
+                plan, again = self.plan, BatchChoice(reviewed, sizes=self._choice.sizes)
                 settled = self._analysed(again, learns=False).unchanged(self.store, self._step)
-                self._choice = self._choice.parted(settled)[0]
+                self.plan, self._choice = plan, self._choice.parted(settled)[0]
             self.phases.enter(COMPILE)
             if self._choice.batches:
                 self.tested = self._analysed(self._choice)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.adoption import is_checked
 from dqsql.compiler.auto import lacks_columns
-from dqsql.decisions.lifecycle import flagged_last
+from dqsql.decisions.reviews import flagged_last
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.exclusive import locked
 from dqsql.engine.head_start import remember

@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.aggregates.facts import checks_about_now, is_about_now
+from dqsql.compiler.aggregates.facts import asks_for_now, checks_about_now, is_of_rows
 from dqsql.compiler.counts import counted_states
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.pruning import null_without_batch
 from dqsql.compiler.scan import scan_groups
 from dqsql.decisions.constraints import constraint_results
-from dqsql.decisions.lifecycle import batch_statuses, flagged_last
-from dqsql.decisions.reviews import unchanged_batches
+from dqsql.decisions.lifecycle import batch_statuses
+from dqsql.decisions.reviews import changed_batches, flagged_last
 from dqsql.decisions.unbatched import about_unbatched, with_unbatched
 from dqsql.engine.batches import BatchChoice
 from dqsql.engine.execution import ModelExecution
@@ -112,15 +112,23 @@ class TestedBatches:
                 self.execution.store_counts(part, self.batches)
 
     def unchanged(self, store: Store, on_step: Callable[[str], None]) -> frozenset[str]:
-        """The batches whose metrics are those that are stored. Raises DqsqlError."""
-        part = self.part.of_scope(Scope.DELTA)
+        """The batches whose metrics are those that are stored. Raises DqsqlError.
+
+        Only metrics count that are about the batch's rows alone: not the time, the schema, other
+        relations. Where the SELECT itself asks what time it is, numbers of rows have to do.
+        """
+        part, model = self.part.of_scope(Scope.DELTA), self.execution.plan.model
+        if asks_for_now(model.sql):
+            return frozenset(self.batches)
         on_step(f"looking at {plural(len(self.batches), 'reviewed batch', 'reviewed batches')}")
         self.execution.scan_states(part, self.batches)
         measured = self.execution.measure_batches(part, self.batches)
-        aging = {s.name for s in part.states if is_about_now(s)}
-        names = {m.name for m in part.metrics if aging.isdisjoint(m.states)}
-        stored = stored_rows(store, METRICS, self.execution.plan.model.name, self.batches)
-        return unchanged_batches([v for v in measured.values if v.metric in names], stored)
+        states, columns = self.execution.plan.states, self.execution.scan.columns
+        of_rows = {s.name for s in states if is_of_rows(s, columns)}
+        names = {m.name for m in part.metrics if of_rows.issuperset(m.states)}
+        stored = stored_rows(store, METRICS, model.name, self.batches)
+        changed = changed_batches([v for v in measured.values if v.metric in names], stored)
+        return frozenset(self.batches) - changed
 
     @property
     def scans(self) -> int:

@@ -11,15 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dqsql.decisions.lifecycle import (
-    accepted_findings,
-    batch_statuses,
-    flagged_last,
-    heeded,
-    updated_findings,
-)
+from dqsql.decisions.lifecycle import accepted_findings, batch_statuses, heeded, updated_findings
 from dqsql.decisions.messages import due, noted
-from dqsql.decisions.reviews import standing, without_accepted
+from dqsql.decisions.reviews import flagged_last, standing, without_accepted
 from dqsql.model.batches import batch_times
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -23,6 +24,10 @@ FACT = "fact"
 _RUN_STARTED = "run_started"
 _SCHEMA = "schema"
 _COLUMN_COUNT = "column_count"
+_NOW = re.compile(
+    r"\b(current_(date|time|timestamp)|localtimestamp|(now|curdate|unix_timestamp|rand|randn|uuid)\s*\()",
+    re.IGNORECASE,
+)
 # Facts of the relation; the same for all segments.
 ABOUT_THE_RELATION = frozenset({_SCHEMA, _COLUMN_COUNT})
 _FACTS = frozenset({_RUN_STARTED}) | ABOUT_THE_RELATION
@@ -41,6 +46,22 @@ def facts(now: dt.datetime, columns: Mapping[str, str]) -> dict[str, exp.Expr]:
 def is_about_now(state: StateColumn) -> bool:
     """Whether the state says when the run started, so that it grows old."""
     return any(c.expressions[0].this == _RUN_STARTED for c in _calls(state.scan))
+
+
+def is_of_rows(state: StateColumn, columns: Collection[str]) -> bool:
+    """Whether the state is about the rows of a batch alone: no fact, and no other relation.
+
+    `columns` are those of the model.
+    """
+    own = {c.lower() for c in columns}
+    read = (c.parts[0].name.lower() for scan in state.over_rows for c in nodes(scan, exp.Column))
+    is_plain = state.source is None or state.frequency is not None
+    return is_plain and not _calls(state.scan) and own.issuperset(read)
+
+
+def asks_for_now(sql: str) -> bool:
+    """Whether a SELECT may give other values tomorrow, of the same rows."""
+    return _NOW.search(sql) is not None
 
 
 def checks_about_now(plan: Plan) -> frozenset[str]:

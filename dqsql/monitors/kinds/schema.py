@@ -21,46 +21,72 @@ from dqsql.monitors.context import MonitorByMonitor, result_of
 from dqsql.monitors.kind import MonitorKind
 
 _NAME = _METRIC = "schema"
+# In the details of a verdict: the columns of a batch before a change that is told of another one.
+_BEFORE = "columns_before"
 
 
 @dataclass
 class SchemaDetector(MonitorByMonitor):
     """Decides on all `@schema` of one model.
 
-    A new batch is compared with what was measured last. A batch that is checked again and has the
-    columns that it had keeps its verdict, and one that has others passes if that is told elsewhere:
-    by a new batch of this run, or by an earlier run. If `batch_by` is of another type than ever
-    before, that is a change of a column, too: the newest batch is compared with those that were
-    retired by it.
+    A new batch is compared with the newest accepted one, by what was measured last. A change that
+    only warns is told of the first new batch of a run, as in runs of one batch each. A batch that
+    is checked again and has the columns that it had keeps its verdict; one that has others passes
+    where a new batch tells that, and is nothing that later ones are compared with. If `batch_by` is
+    of another type than ever before, that is a change of a column, too: the newest batch is
+    compared with those that were retired by it.
     """
 
     kind: ClassVar[str] = _NAME
-    _stored: Sequence[Mapping[str, Any]] = field(default_factory=list, init=False)
-    _compared: Collection[str] = field(default=(), init=False)
+    _columns: Mapping[str, dict[str, str]] = field(default_factory=dict, init=False)
+    _last: tuple[str, dict[str, str]] | None = field(default=None, init=False)
+    _new: Sequence[str] = field(default=(), init=False)
     _former: Mapping[tuple[str, str], Result] = field(default_factory=dict, init=False)
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Read the columns of earlier batches."""
-        again, ledger = set(batches), self.place.ledger
+        ledger = self.place.ledger
         rows = self.place.store.select(
             METRICS,
             ("batch", "value_text", "computed_at"),
             {"model": [self.context.plan.model.name], "metric": [_METRIC], "segment": None},
         )
         rows = [r for r in rows if r["value_text"] is not None]
+        self._columns = {r["batch"]: json.loads(r["value_text"]) for r in rows}
         accepted = {b for b, r in ledger.items() if r.status is BatchStatus.ACCEPTED}
         retired = [] if ledger else self._passed(ledger, rows)
-        self._stored = [r for r in rows if r["batch"] in accepted] or retired
-        new, newest = again.difference(ledger), max(batches, key=batch_order)
-        self._compared = {newest} if self._stored is retired or not new else new
-        known = again.intersection(ledger)
-        if known:
-            found = stored_rows(self.place.store, RESULTS, self.context.plan.model.name, known)
-            self._former = {
-                (r["check_id"], r["batch"]): result_of_row(r)
-                for r in found
-                if r["detector"] == _NAME
+        self._last = self._baseline([r for r in rows if r["batch"] in accepted] or retired)
+        new = sorted({*batches}.difference(ledger), key=batch_order)
+        self._new = new if new and not retired else [max(batches, key=batch_order)]
+        self._former = {
+            (r.check_id, r.batch or ""): r for r in self._results({*batches} & ledger.keys())
+        }
+
+    def _results(self, batches: Collection[str]) -> list[Result]:
+        """The former verdicts of `@schema` on some batches."""
+        rows = stored_rows(self.place.store, RESULTS, self.context.plan.model.name, batches)
+        return [result_of_row(r) for r in rows if r["detector"] == _NAME]
+
+    def _baseline(self, rows: Sequence[Mapping[str, Any]]) -> tuple[str, dict[str, str]] | None:
+        """The batch that was measured last, and its columns, but for those that tell no change.
+
+        Where there are no others, it is such a batch with the columns that it had before.
+        """
+        by_run: dict[Any, list[str]] = {}
+        for row in rows:
+            by_run.setdefault(row["computed_at"], []).append(row["batch"])
+        untold: tuple[str, dict[str, str]] | None = None
+        for _, measured in sorted(by_run.items(), reverse=True):
+            columns_before = {
+                r.batch: r.details[_BEFORE] for r in self._results(measured) if _BEFORE in r.details
             }
+            told = [b for b in measured if b not in columns_before]
+            if told:
+                newest = max(told, key=batch_order)
+                return newest, self._columns[newest]
+            newest = max(measured, key=batch_order)
+            untold = untold or (newest, columns_before[newest])
+        return untold
 
     def _passed(
         self, ledger: Mapping[str, BatchRecord], rows: Iterable[Mapping[str, Any]]
@@ -77,21 +103,20 @@ class SchemaDetector(MonitorByMonitor):
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
         columns = self.context.columns(monitor, batch)
-        own = next((r for r in self._stored if r["batch"] == batch), None)
+        own = self._columns.get(batch)
         former = self._former.get((monitor.id, batch))
-        if former is not None and own is not None and columns == json.loads(own["value_text"]):
+        if former is not None and columns is not None and own == columns:
             return _as_before(monitor, batch, former)
-        return _result(monitor, batch, columns, self._before(batch, columns))
-
-    def _before(
-        self, batch: str, now: Mapping[str, str] | None
-    ) -> tuple[str, dict[str, str]] | None:
-        """What was measured last, and its columns with types; None where a change is not told."""
-        if not self._stored:
-            return None
-        last = max(self._stored, key=lambda r: (r["computed_at"], batch_order(r["batch"])))
-        columns: dict[str, str] = json.loads(last["value_text"])
-        return (last["batch"], columns) if batch in self._compared or columns == now else None
+        if batch not in self._new:
+            # The columns are those of now, which the newest batch has, too.
+            alike = self._last is not None and self._last[1] == columns
+            return _result(monitor, batch, columns, self._last if alike else None, own)
+        first = self._new[0]
+        if batch != first and columns is not None:
+            told = _result(monitor, first, columns, self._last)
+            if told.status is not Status.FAIL:
+                return _result(monitor, batch, columns, (first, dict(columns)))
+        return _result(monitor, batch, columns, self._last)
 
 
 def _as_before(monitor: Monitor, batch: str, former: Result) -> Result:
@@ -112,7 +137,9 @@ def _result(
     batch: str,
     columns: Mapping[str, str] | None,
     before: tuple[str, dict[str, str]] | None,
+    own: Mapping[str, str] | None = None,
 ) -> Result:
+    """The verdict on columns against those `before`; a batch's `own` were others, without these."""
     if columns is None:
         message = f"{monitor.span}: the columns of the model are not known"
         return replace(result_of(monitor, batch, Status.ERROR, message), column=None, details={})
@@ -129,6 +156,7 @@ def _result(
             "compared_with": {"against": before[0]} if before else {},
             "reordered": verdict.changes.reordered if verdict.changes else False,
             **changes,
+            **({_BEFORE: dict(own)} if own is not None and before is None else {}),
         },
     )
 

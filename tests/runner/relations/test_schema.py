@@ -111,6 +111,44 @@ def test_a_change_is_told_once_however_often_batches_are_checked_again(
     assert run(8, "paid", batches=["2", "3"]) == {"2": Status.PASS, "3": Status.WARN}
 
 
+def test_a_change_that_fails_is_told_until_a_person_accepts_it(
+    project: Project, table: Table
+) -> None:
+    model = "{{ config(batch_by='day', lookback=3) }}\n-- @schema\nselect * from a_t"
+    project.write("a", model)
+
+    def run(days: int, columns: str, **options: object) -> dict[str, str]:
+        rows = (f"select {day} as day, 1 as {columns}" for day in range(1, days + 1))
+        table("a_t", " union all ".join(rows))
+        return {r.batch or "": r.status.value for r in project.run(**options).results}
+
+    run(4, "a")
+    assert run(5, "a, 2 as b") == {"3": "pass", "4": "pass", "5": "fail"}
+    assert run(6, "a, 2 as b") == {"4": "pass", "5": "fail", "6": "fail"}
+    # Even where all that passed was checked again.
+    assert run(7, "a, 2 as b", full_refresh=True)["7"] == "fail"
+    statuses = {r["batch"]: r["status"] for r in project.rows("dq_batches")}
+    assert [b for b, status in sorted(statuses.items()) if status == "flagged"] == ["5", "6", "7"]
+    at = {"project_dir": project.root, "spark": project.spark}
+    dqsql.review("a", ["5", "6", "7"], "accept", "as announced", **at)
+    assert run(8, "a, 2 as b") == {"8": "pass"}
+
+
+def test_one_run_tells_a_change_as_daily_runs_do(project: Project, table: Table) -> None:
+    project.write(
+        "a", "{{ config(batch_by='day') }}\n-- @schema {severity: warn}\nselect * from a_t"
+    )
+    days = "select explode(sequence(1, {})) as day{}"
+    table("a_t", days.format(3, ""))
+    project.run()
+    table("a_t", days.format(6, ", 1 as x"))
+    assert [(r.batch, r.status) for r in project.run().results] == [
+        ("4", Status.WARN),
+        ("5", Status.PASS),
+        ("6", Status.PASS),
+    ]
+
+
 def test_another_type_of_the_batches_is_told(project: Project, table: Table) -> None:
     project.write("a", "{{ config(batch_by='day') }}\n-- @schema\nselect * from a_t")
     days = "values date '2024-01-01', date '2024-01-02' as t(day)"
