@@ -26,6 +26,8 @@ from dqsql.model.metric_traits import (
     COMPLETENESS_METRICS,
     DISTANCE_METRICS,
     OWN_METRICS,
+    PATTERN_DISTANCES,
+    PATTERN_PREFIX,
     QUARTILES,
     SIGNED_METRICS,
 )
@@ -45,6 +47,8 @@ _MOSTLY = 0.9
 _FEW_VALUES = 10.5
 # Numbers of distinct values are estimates, which are up to so much too small.
 _UNIQUE, _OF_KEYS = "unique_ratio", 0.9
+# Batches that have hardly a shape in common: the distance is 2 where they have none.
+_SHAPES_APART, _UNLIKE = f"{PATTERN_PREFIX}l_1", 1.9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,14 +138,18 @@ def _of_few_values(known: Mapping[str, FloatArray]) -> BoolArray:
 def _of_keys(known: Mapping[str, FloatArray]) -> BoolArray:
     """Return which metrics say no more than how many rows there are.
 
-    Where each text has one row, the shares of all of them change with each row that is added. Codes
-    that are mostly the same are compared all the same.
+    Where each text has one row, the shares of all of them change with each row that is added; so do
+    those of shapes, where each text has one of its own. Codes that are mostly the same are compared
+    all the same.
     """
     ratios = known.get(_UNIQUE, np.zeros(0))
     ratios = ratios[np.isfinite(ratios)]
     is_key = bool(ratios.size and ratios.min() >= _OF_KEYS) and "mean" not in known
-    left_out = (is_key and m in CATEGORICAL_DISTANCES and _moves(v) for m, v in known.items())
-    return np.array(list(left_out), dtype=bool)
+    apart = known.get(_SHAPES_APART, np.zeros(0))
+    apart = apart[np.isfinite(apart)]
+    unlike = bool(apart.size) and bool(np.median(apart) >= _UNLIKE)
+    of_keys = (*CATEGORICAL_DISTANCES, *(PATTERN_DISTANCES if unlike else ()))
+    return np.array([is_key and m in of_keys and _moves(v) for m, v in known.items()], dtype=bool)
 
 
 def _moves(distances: FloatArray) -> bool:

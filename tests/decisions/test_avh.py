@@ -269,6 +269,8 @@ def test_shares_of_the_values_of_a_key_are_no_metric() -> None:
     issues = np.full((3, 4), 0.9)
     for unique, distances, metrics, kept in (
         (0.97, moving, texts, {"unique_ratio", "pat_l_1"}),
+        # Of some, nearly each has a shape of its own.
+        (0.97, moving + np.array([0, 0, 0, 1.97]), texts, {"unique_ratio"}),
         (0.5, moving, texts, set(texts)),
         # Codes that stay, and numbers, of which nearly each is another.
         (0.97, still, texts, set(texts)),

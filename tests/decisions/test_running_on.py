@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dqsql.decisions.running_on import moved_on
+from dqsql.decisions.running_on import is_furthest, is_repeat, moved_on
 
 PAST = np.cumsum(np.random.default_rng(1).uniform(90, 110, (20, 1)), axis=0)
 ONES = np.ones(19)
@@ -36,3 +36,20 @@ def test_one_jump_allows_no_other_and_gaps_count() -> None:
     counts = np.where(np.arange(18) == 9, 2.0, 1.0)
     assert moved_on(thinned, PAST[-1], PAST[-1] + 100, counts)
     assert not moved_on(thinned, PAST[-1], PAST[-1] + 180, counts)
+
+
+def test_a_batch_that_was_delivered_again_stops_nothing() -> None:
+    repeated = np.concatenate([PAST[:10], PAST[9:10], PAST[11:]])
+    assert moved_on(repeated, PAST[-1], PAST[-1] + 100, ONES)
+    assert not moved_on(repeated, PAST[-1], PAST[-1], ONES)
+    often = np.repeat(PAST[:10], 2, axis=0)
+    assert not moved_on(often, often[-1], often[-1] + 100, np.ones(len(often) - 1))
+
+
+def test_which_batch_before_is_the_odd_one() -> None:
+    nan = np.nan
+    assert is_furthest(np.array([nan, 3.0, 4.0, 5.0])) and not is_furthest(
+        np.array([nan, 5.0, 4.0])
+    )
+    assert is_repeat(np.array([nan, 3.0, 4.0, 0.0])) and not is_repeat(np.array([nan, 0.0, 0.0]))
+    assert not is_repeat(np.array([nan, 0.0])) and not is_repeat(np.array([nan, 3.0, nan]))

@@ -22,6 +22,7 @@ from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.avh_series import ENDS
 from dqsql.decisions.distances import without_drift
 from dqsql.decisions.program import Program, ProgramVerdict
+from dqsql.decisions.running_on import is_furthest, is_repeat
 from dqsql.model.batches import batch_order, same_weekdays, with_missing_days
 from dqsql.model.metric_traits import COMPLETENESS_METRICS, NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
@@ -365,8 +366,8 @@ class AvhDetector:
         """A program on a batch, and its distances where the batch before is not what it is like.
 
         What is far from that one alone, and is as usual beside the one before it, is no news: the
-        odd one is the batch before, which was further from its own than any, within bounds. Nor is
-        what comes each week: Saturdays are unlike Fridays, and like each other.
+        odd one is the batch before, further from its own than any, or its own delivered again. Nor
+        is what comes each week: Saturdays are unlike Fridays, and like each other.
         """
         history, series = self.context.history, self.series(unit, batch)
         warned = self.warned(unit, batch)
@@ -384,7 +385,7 @@ class AvhDetector:
         before = history.measured_of(self.anchor(unit), self.before(unit, batch))
         own = [history.series(unit.keys[name], before) for name in broken]
         others: list[Mapping[str, float]] = []
-        if len(before) > 1 and any(s[-1] > np.nanmax(s[:-1], initial=0.0) for s in own):
+        if len(before) > 1 and (any(map(is_furthest, own)) or all(map(is_repeat, own))):
             others.append(self._distances(unit, batch, before[:-1]))
         for other in (*others, *self._weekly(unit, batch, before, judged)):
             verdict = judged(other)
