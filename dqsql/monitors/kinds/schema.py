@@ -111,12 +111,11 @@ class SchemaDetector(MonitorByMonitor):
             # The columns are those of now, which the newest batch has, too.
             alike = self._last is not None and self._last[1] == columns
             return _result(monitor, batch, columns, self._last if alike else None, own)
-        first = self._new[0]
-        if batch != first and columns is not None:
-            told = _result(monitor, first, columns, self._last)
-            if told.status is not Status.FAIL:
-                return _result(monitor, batch, columns, (first, dict(columns)))
-        return _result(monitor, batch, columns, self._last)
+        told = _result(monitor, batch, columns, self._last)
+        place = self._new.index(batch)
+        if not place or columns is None or told.status is Status.FAIL:
+            return told
+        return _result(monitor, batch, columns, (self._new[place - 1], dict(columns)))
 
 
 def _as_before(monitor: Monitor, batch: str, former: Result) -> Result:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import dqsql
-from dqsql.engine.batches import BatchRequest, choose_batches, period_of
+from dqsql.engine.batches import BatchChoice, BatchRequest, choose_batches, period_of
 from dqsql.errors import ConfigError, UsageError
 from dqsql.model.batches import batch_times
 from dqsql.model.limits import RunLimits
@@ -118,14 +118,21 @@ def test_lookback_takes_up_what_was_restated_in_as_many_rows() -> None:
     found: dict[str | None, int] = dict.fromkeys(DAYS, 5)
     ledger = {b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in DAYS}
 
-    def chosen(lookback: int = 2, **known: Any) -> tuple[str, ...]:
+    def choice(lookback: int = 2, **known: Any) -> BatchChoice:
         limits = RunLimits(lookback=lookback, **known)
-        return choose_batches(BatchRequest(), found, ledger, None, limits).batches
+        return choose_batches(BatchRequest(), found, ledger, None, limits)
+
+    def chosen(lookback: int = 2, **known: Any) -> tuple[str, ...]:
+        return choice(lookback, **known).batches
 
     assert (chosen(), chosen(restated=True)) == ((), tuple(DAYS[1:]))
     assert chosen(restated=True, lookback=0) == ()
-    kept = chosen(lookback=3, restated=True, reviewed=frozenset(DAYS[:1]))
-    assert kept == tuple(DAYS[1:])
+    # What a person has reviewed is looked at first: see `test_restated_reviews`.
+    kept = choice(lookback=3, restated=True, reviewed=frozenset(DAYS[:1]))
+    assert (kept.batches, kept.reviewed) == (tuple(DAYS), tuple(DAYS[:1]))
+    found[DAYS[0]] = 6
+    assert choice(lookback=3, restated=True, reviewed=frozenset(DAYS[:1])).reviewed == ()
+    found[DAYS[0]] = 5
     found["2024-02-02"] = 5
     assert (chosen(), chosen(lookback=0)) == (("2024-02-01", "2024-02-02"), ("2024-02-02",))
 
