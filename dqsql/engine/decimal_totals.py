@@ -56,8 +56,8 @@ def with_narrow_totals(
 def _adds_decimals(state: StateColumn, types: Mapping[str, str]) -> bool:
     if state.source is not None or state.merge is None or function_name(state.scan) not in _SUMS:
         return False
-    kinds = [types.get(c.parts[0].name.lower()) for c in nodes(state.scan, exp.Column)]
-    return None not in kinds and any("decimal(" in kind for kind in kinds if kind is not None)
+    kinds = [types.get(c.parts[0].name.lower(), "") for c in nodes(state.scan, exp.Column)]
+    return "" not in kinds and any("decimal(" in kind for kind in kinds)
 
 
 def _narrowed(state: StateColumn, kind: str) -> StateColumn:

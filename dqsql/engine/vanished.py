@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
+from operator import not_
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -122,9 +124,8 @@ def _expected(before: Sequence[Occurring]) -> Iterator[str]:
     for segment in sorted(frozenset().union(*(b.present for b in before))):
         forgiven = [i for i, b in enumerate(before) if b.is_accepted and segment in b.missed]
         since = before[forgiven[-1] + 1 :] if forgiven else before
-        seen = [segment in b.present for b in since if segment not in b.missed]
-        while seen and not seen[0]:
-            del seen[0]
+        counting = (segment in b.present for b in since if segment not in b.missed)
+        seen = list(dropwhile(not_, counting))
         if len(seen) >= _BATCHES and sum(seen) >= _SHARE * len(seen):
             yield segment
 

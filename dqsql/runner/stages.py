@@ -25,6 +25,7 @@ from dqsql.engine.measurement import Measurement
 from dqsql.engine.open_batches import growth, judged_from
 from dqsql.engine.totals import CumulativeRun
 from dqsql.errors import EngineError, Span
+from dqsql.loading.scanner import blank, scan
 from dqsql.model.batches import batch_order, batch_times
 from dqsql.model.plan import Check, Plan
 from dqsql.model.project import Scope
@@ -118,7 +119,8 @@ class TestedBatches:
         relations. Where the SELECT itself asks what time it is, numbers of rows have to do.
         """
         part, model = self.part.of_scope(Scope.DELTA), self.execution.plan.model
-        if asks_for_now(model.sql):
+        # Annotations may compare with the time: they are not of the SELECT.
+        if asks_for_now(blank(model.sql, scan(model.sql, jinja=False).comments)):
             return frozenset(self.batches)
         on_step(f"looking at {plural(len(self.batches), 'reviewed batch', 'reviewed batches')}")
         self.execution.scan_states(part, self.batches)

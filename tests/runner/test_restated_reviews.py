@@ -62,6 +62,16 @@ def test_worse_values_than_were_accepted_are_told(new_project: NewProject, rows:
     assert project.run().exit_code == 1
 
 
+def test_an_annotation_about_the_time_hides_no_change(new_project: NewProject) -> None:
+    model = MODEL.replace("select day,", "select day, -- @max <= current_date()")
+    project = new_project(model, days({2: 1}, 3))
+    project.run()
+    dqsql.review("m", [REVIEWED], "accept", "known", project_dir=project.root)
+    project.data(days({2: 9}, 4))
+    assert [r.batch for r in project.run().findings] == [REVIEWED]
+    assert status(project) == "flagged"
+
+
 def test_better_values_than_were_accepted_stay_accepted(new_project: NewProject) -> None:
     project = reviewed(new_project, "accept")
     project.data(days({2: 1}, 4, {2: 20}))

@@ -8,16 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from dqsql.decisions.contract import CHANGES, decide_schema
-from dqsql.engine.history import stored_rows
-from dqsql.engine.rows import result_of_row
+from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
-from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
 from dqsql.model.settings import as_given
 from dqsql.model.tables import METRICS, RESULTS
-from dqsql.monitors.context import MonitorByMonitor, result_of
+from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of
 from dqsql.monitors.kind import MonitorKind
 
 _NAME = _METRIC = "schema"
@@ -64,8 +62,10 @@ class SchemaDetector(MonitorByMonitor):
 
     def _results(self, batches: Collection[str]) -> list[Result]:
         """The former verdicts of `@schema` on some batches."""
-        rows = stored_rows(self.place.store, RESULTS, self.context.plan.model.name, batches)
-        return [result_of_row(r) for r in rows if r["detector"] == _NAME]
+        if not batches:
+            return []
+        where = {"model": [self.context.plan.model.name], "batch": batches, "detector": [_NAME]}
+        return list(map(result_of_row, self.place.store.select(RESULTS, RESULT_COLUMNS, where)))
 
     def _baseline(self, rows: Sequence[Mapping[str, Any]]) -> tuple[str, dict[str, str]] | None:
         """The batch that was measured last, and its columns, but for those that tell no change.
@@ -121,8 +121,8 @@ class SchemaDetector(MonitorByMonitor):
 def _as_before(monitor: Monitor, batch: str, former: Result) -> Result:
     """The verdict on a batch whose columns are those of its former verdict, by today's settings."""
     changed = {kind for kind in CHANGES if former.details.get(kind)}
-    failing = Status.FAIL if monitor.severity is Severity.ERROR else Status.WARN
-    status = failing if changed.difference(_allowed(monitor)) else Status.PASS
+    refused = changed.difference(_allowed(monitor))
+    status = failed_status(monitor.severity) if refused else Status.PASS
     return replace(
         result_of(monitor, batch, status, former.message),
         column=None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import compress, pairwise
 from typing import Any
 
@@ -354,19 +354,25 @@ class NoveltyDetector:
         history = self.context.history
         # Accepted ones are known in every run, whatever was found in them.
         known = history.before(batch)[-2:]
+
+        @cache
+        def ways(base: int) -> list[FloatArray]:
+            """How many steps lie between each two batches, counted by batches and by times."""
+            pairs = [*pairwise(past), (known[base], batch)]
+            checked = np.array([history.between(*pair) + 1 for pair in pairs], dtype=float)
+            # Of a batch that never came the numbers went on all the same.
+            return [checked, *expected_between(pairs)]
+
         columns = []
         for column, keys in places.items():
             own = history.matrix(keys, (*known, batch))
             # One that was delivered again stands where the one before it does.
             repeated = len(known) > 1 and np.array_equal(own[0], own[1])
             base = 0 if repeated else len(known) - 1
-            pairs = [*pairwise(past), (known[base], batch)]
-            checked = np.array([history.between(*pair) + 1 for pair in pairs], dtype=float)
             series = history.matrix(keys, past)
-            # Of a batch that never came the numbers went on all the same.
             if any(
                 moved_on(series, own[base], own[-1], count[:-1], int(count[-1]))
-                for count in (checked, *expected_between(pairs))
+                for count in ways(base)
             ):
                 columns.append(column)
         return columns
