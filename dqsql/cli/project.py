@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.cli import group
 from dqsql.cli.session import Session, github_prefix
 from dqsql.errors import DqsqlError, UsageError
+from dqsql.resources import expanded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,18 @@ def compile_project(**where: Any) -> CompileResult:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def forget_junit(project_dir: Path, variables: str | None) -> None:
+    """Remove junit.xml: of a run that cannot begin, a CI server must not show the one before."""
+    from dqsql.loading.config import parse_vars
+    from dqsql.loading.project import read_target_path
+    from dqsql.report.ci import JUNIT
+
+    root = expanded(project_dir).resolve()
+    with suppress(DqsqlError, OSError):
+        overrides = parse_vars(variables) if variables else {}
+        (root / read_target_path(root, overrides) / JUNIT).unlink(missing_ok=True)
 
 
 def refuse_batch_by(batch_by: str | None, auto: Sequence[str]) -> None:

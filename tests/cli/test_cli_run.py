@@ -87,6 +87,16 @@ def test_artefacts_are_written(
     assert not (project / "target" / "sources.json").exists()
 
 
+def test_a_run_that_cannot_begin_leaves_no_junit(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    junit = project / "target" / "junit.xml"
+    dqsql("run")
+    assert junit.is_file()
+    assert dqsql("run", "--profile", "nowhere").exit_code == 2
+    assert not junit.exists()
+
+
 def test_findings_as_annotations_of_github(
     dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
 ) -> None:

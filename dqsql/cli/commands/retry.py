@@ -9,7 +9,7 @@ import click
 
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, STATE, options
-from dqsql.cli.project import compile_project, write_run_artefacts
+from dqsql.cli.project import compile_project, forget_junit, write_run_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import UsageError
 from dqsql.model.wording import first_of
@@ -43,6 +43,7 @@ def command(
     overrides = parse_vars(where["vars"]) if where.get("vars") else {}
     folder = state or root / read_target_path(root, overrides)
     retry = read_retry(folder / RUN_RESULTS)
+    forget_junit(project_dir, where.get("vars"))
     if not retry.batches:
         session.print_outcome(0, results=[])
         session.say("Nothing to retry: nothing failed in the last run.")

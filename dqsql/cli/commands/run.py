@@ -12,7 +12,13 @@ import click
 
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TABLES, TESTS, options, words
-from dqsql.cli.project import compile_project, refuse_batch_by, watched_tables, write_run_artefacts
+from dqsql.cli.project import (
+    compile_project,
+    forget_junit,
+    refuse_batch_by,
+    watched_tables,
+    write_run_artefacts,
+)
 from dqsql.cli.session import Session, with_session
 from dqsql.engine.head_start import begin
 from dqsql.errors import UsageError
@@ -70,6 +76,7 @@ def command(
             "--select and --exclude are about check models, and --auto about tables without any",
             hint="name fewer tables: --auto sales.orders",
         )
+    forget_junit(settings["project_dir"], settings["vars"])
     if not auto:
         begin(settings, surely=bool(batches) or any(settings[name] for name in _ANYWAY))
     from dqsql.report.artefacts import ensure_writable
