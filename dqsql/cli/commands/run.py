@@ -76,12 +76,12 @@ def command(
             "--select and --exclude are about check models, and --auto about tables without any",
             hint="name fewer tables: --auto sales.orders",
         )
-    forget_junit(settings["project_dir"], settings["vars"])
     if not auto:
         begin(settings, surely=bool(batches) or any(settings[name] for name in _ANYWAY))
     from dqsql.report.artefacts import ensure_writable
     from dqsql.runner import api
 
+    forget_junit(settings["project_dir"], settings["vars"])
     where = {name: settings[name] for name in _WHERE}
     if not auto:
         compiled = compile_project(select=select, exclude=exclude, loaded=_start_ahead, **where)
