@@ -183,9 +183,14 @@ def _add(
     """
     check_id = bad[0].check_id
     mine = [row for row in rows.values() if row["check_id"] == check_id]
-    known = next((row for row in mine if batch in row["batches"]), None)
-    near = (r for r in mine if end is None or batch_order(r["first_batch"]) < batch_order(end))
-    current = known or next((row for row in near if row["resolved_at"] is None), None)
+    near = [r for r in mine if end is None or batch_order(r["first_batch"]) < batch_order(end)]
+    candidates = (
+        (row for row in mine if batch in row["batches"]),
+        (row for row in near if row["resolved_at"] is None),
+        # Of several batches that fail before one that has passed, the first opened it in this run.
+        (row for row in near if row["opened_at"] == now and row["resolved_batch"] == end),
+    )
+    current = next(itertools.chain(*candidates), None)
     anew = True
     if current is None:
         current = _opened(bad[0], batch, now, rows)
@@ -225,7 +230,9 @@ def _resolve(
             continue
         if behind:
             name = _free_id(check_id, behind[0], rows)
-            rows[name] = {**row, **_extent(behind), "finding_id": name}
+            # The end of the one is told; so is then what is left.
+            untold = {} if is_over else _UNTOLD
+            rows[name] = {**row, **_extent(behind), **untold, "finding_id": name}
             row.update(_extent([b for b in row["batches"] if b not in behind]))
         row.update(_resolved(now, batch))
 
@@ -234,10 +241,13 @@ def _resolved(now: dt.datetime, batch: str | None = None) -> Row:
     return {"resolved_at": now, "resolved_batch": batch, "state": RESOLVED, "author": DQSQL}
 
 
+_UNTOLD: Mapping[str, Any] = dict.fromkeys(
+    ("notified_at", "resolution_notified_at", "undelivered_at", "undelivered_to")
+)
 _UNRESOLVED: Mapping[str, Any] = {
     "state": OPEN,
-    **dict.fromkeys(("resolved_at", "resolved_batch", "author", "reason", "notified_at")),
-    **dict.fromkeys(("resolution_notified_at", "undelivered_at", "undelivered_to")),
+    **dict.fromkeys(("resolved_at", "resolved_batch", "author", "reason")),
+    **_UNTOLD,
 }
 
 

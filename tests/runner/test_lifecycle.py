@@ -442,6 +442,31 @@ def test_a_pass_that_comes_late_splits_a_finding(statuses: list[str], order: Any
     assert about(found) == about(rows([], verdicts))
 
 
+def test_the_rest_of_a_finding_that_a_late_pass_splits_is_told() -> None:
+    (told,) = rows([], [verdict("2025-03-02", Status.FAIL), verdict("2025-03-04", Status.FAIL)])
+    told["notified_at"] = NOW
+    first, rest = rows([told], [verdict("2025-03-03", Status.PASS)], LATER)
+    assert (first["finding_id"], first["state"]) == ("m.c.not_null@2025-03-02", "resolved")
+    assert (rest["finding_id"], rest["state"]) == ("m.c.not_null@2025-03-04", "open")
+
+    def told_now(row: Any) -> str | None:
+        return due(row, LATER, opened_by_run=False, is_lost=lambda: False)
+
+    assert (told_now(first), told_now(rest)) == ("resolved", "opened")
+
+
+def test_failures_that_come_late_before_a_pass_are_one_finding() -> None:
+    days = of("pfffpffp")
+    ends = [days[0], days[4], days[7]]
+    stored = rows([], ends)
+    after = passing_after({r.batch or "": r.status for r in ends})
+    found = rows(stored, [r for r in days if r not in ends], LATER, passed_after=after)
+    assert [(r["batch_count"], r["resolved_batch"]) for r in found] == [
+        (3, "2025-03-05"),
+        (2, "2025-03-08"),
+    ]
+
+
 def passing_after(seen: dict[str, Status]) -> Callable[[str, str], list[str]]:
     """The later batches with a pass, as they were last seen."""
     return lambda _, batch: sorted(b for b, s in seen.items() if b > batch and s is Status.PASS)
