@@ -52,6 +52,8 @@ _CLOCKS = (
     "Pacific/Auckland",
 )
 _AN_HOUR = dt.timedelta(hours=1)
+# So far may local times be ahead of UTC.
+_EARLIEST = dt.timedelta(hours=14)
 # In the details of a verdict: it tells of nothing but a batch that has not come.
 MISSES_NEXT = "misses_next"
 
@@ -279,11 +281,9 @@ class Gap:
     @property
     def words(self) -> str:
         """The missing ones, `2024-03-06, 2024-03-07 and 3 more`."""
-        return first_of([_shown(m) for m in self.missing], _NAMED)
-
-
-def _shown(moment: dt.datetime) -> str:
-    return f"{moment:%Y-%m-%d}" if moment.time() == dt.time() else f"{moment:%Y-%m-%d %H:%M}"
+        are_days = all(m.time() == dt.time() for m in self.missing)
+        form = "%Y-%m-%d" if are_days else "%Y-%m-%d %H:%M"
+        return first_of([format(m, form) for m in self.missing], _NAMED)
 
 
 def is_left_out(moment: dt.datetime, zones: Sequence[str]) -> bool:
@@ -347,14 +347,7 @@ def gap_before(
     rhythm = declared or learn_cadence(past)
     if rhythm is None or not past:
         return None
-    step = rhythm.step or _DAY
-    by_hours = step < _DAY
-    hidden = zones if by_hours else ()
-    missing = tuple(m for m in rhythm.between(past[-1], batch) if not is_left_out(m, hidden))
-    # Local times may come without a word of where they are from.
-    if by_hours and not zones and len(missing) <= _AN_HOUR / step:
-        clocks = [zone for zone in _CLOCKS if _is_zone(zone)]
-        missing = () if all(is_left_out(m, clocks) for m in missing) else missing
+    missing = _shown_by_clocks(rhythm.between(past[-1], batch), rhythm, zones)
     if declared is not None:
         return Gap(missing, 0.0, bool(missing), len(past))
     expected = absent = 0
@@ -367,6 +360,21 @@ def gap_before(
     rate = (absent + _PRIOR_MISSING) / (expected + _PRIOR)
     chance = rate ** len(missing)
     return Gap(missing, chance, bool(missing) and chance < fpr, expected)
+
+
+def _shown_by_clocks(
+    moments: Sequence[dt.datetime], rhythm: Cadence, zones: Sequence[str]
+) -> tuple[dt.datetime, ...]:
+    """Expected batches without those of an hour that clocks leave out in spring."""
+    step = rhythm.step or _DAY
+    if step >= _DAY:
+        return tuple(moments)
+    if zones:
+        return tuple(m for m in moments if not is_left_out(m, zones))
+    # Local times may come without a word of where they are from.
+    clocks = [zone for zone in _CLOCKS if _is_zone(zone)] if len(moments) <= _AN_HOUR / step else ()
+    is_spring = bool(clocks) and all(is_left_out(m, clocks) for m in moments)
+    return () if is_spring else tuple(moments)
 
 
 @dataclass(frozen=True)
@@ -389,6 +397,8 @@ def lateness(
     now: dt.datetime,
     declared: Cadence | None = None,
     grace: dt.timedelta | None = None,
+    zones: Sequence[str] = (),
+    before: dt.datetime | None = None,
 ) -> Lateness | None:
     """Whether a batch after the newest of `past` should have been there by `now`.
 
@@ -402,6 +412,8 @@ def lateness(
         now: the time.
         declared: the rhythm, where it is declared.
         grace: how late a batch may be; None: as was usual.
+        zones: the hours that their clocks leave out are not missing.
+        before: nothing was looked for from here on.
     """
     rhythm = declared or (learn_cadence(past) if len(past) >= _MIN_HISTORY else None)
     if rhythm is None or not past or (declared is None and len(delays) < 3):
@@ -412,20 +424,29 @@ def lateness(
         step = end - upcoming
         usual = sorted(delays)[len(delays) // 2] if delays else step / 4
         grace = max(2 * usual, dt.timedelta()) + step / 2
-    due = end + grace
     behind = now - grace
-    missing = [
-        m for m in (upcoming, *rhythm.between(upcoming, behind)) if rhythm.after(m) <= behind
+    complete = [
+        m
+        for m in (upcoming, *rhythm.between(upcoming, behind))
+        if rhythm.after(m) <= behind and (before is None or m < before)
     ]
-    return Lateness(tuple(missing), due, now > due)
+    missing = _shown_by_clocks(complete, rhythm, zones)
+    due = (rhythm.after(missing[0]) if missing else end) + grace
+    return Lateness(missing, due, bool(missing) and now > due)
 
 
 def live_delays(
     ends: Sequence[tuple[dt.datetime, dt.datetime]], step: dt.timedelta
 ) -> list[dt.timedelta]:
-    """How long after their end batches were checked, of those that were checked as they came in.
+    """How long after their end batches came, of those that were checked as they came in.
 
-    A backfill checks batches long after; these say nothing. `ends` are ends and checks, in time.
+    Of batches that were first seen at one time only the newest says when batches come. A backfill
+    long after says nothing.
+
+    Args:
+        ends: when batches ended and when they were first seen, in the order of their ends.
+        step: from one batch to the next.
     """
-    delays = [checked - end for end, checked in ends]
-    return [d for d in delays[-10:] if -step <= d <= 3 * step]
+    newest = {seen: seen - end for end, seen in ends}
+    live = [d for d in newest.values() if -_EARLIEST <= d <= max(3 * step, _DAY)]
+    return live[-10:]

@@ -399,17 +399,48 @@ def outdated_note(
     them count; `left_out` are not measured again, or are measured in this run.
     """
     changed = [b for b in batches if b in sound or (b in before and before[b].counts)]
-    if not changed:
+    later, flags = _later(before, changed, {*batches, *left_out})
+    if not later:
         return ()
+    return (
+        f"the cumulative metrics of {later} were measured before this {what}; measure them again"
+        f" with {flags}",
+    )
+
+
+def unlike_before_note(
+    before: Mapping[str, BatchRecord],
+    after: Mapping[str, BatchRecord],
+    batches: Sequence[str],
+    left_out: Collection[str] = (),
+) -> tuple[str, ...]:
+    """Say which later batches monitors judged by another history than they have now.
+
+    `before` and `after` are the ledgers of before and after the run that checked `batches`;
+    `left_out` are judged in this run, too.
+    """
+    changed = [b for b in batches if _weight(before.get(b)) != _weight(after.get(b))]
+    later, flags = _later(before, changed, {*batches, *left_out})
+    if not later:
+        return ()
+    return (f"monitors judged {later} before this run; judge them again with {flags}",)
+
+
+def _weight(record: BatchRecord | None) -> tuple[object, ...] | None:
+    """What a batch is to monitors of later ones."""
+    return None if record is None else (record.status is BatchStatus.ACCEPTED, record.rows)
+
+
+def _later(
+    before: Mapping[str, BatchRecord], changed: Sequence[str], tested: Collection[str]
+) -> tuple[str, str]:
+    """How many batches are behind the first of some, and the options that name them."""
+    if not changed:
+        return "", ""
     first = min(changed, key=batch_order)
-    tested = {*batches, *left_out}
     # Without rows, none is found by its time.
     known = [b for b, record in before.items() if record.rows and b not in tested]
     later = [b for b in known if batch_order(b) > batch_order(first)]
     if not later:
-        return ()
-    those = plural(len(later), "later batch", "later batches")
-    return (
-        f"the cumulative metrics of {those} were measured before this {what}; measure them again"
-        f" with {onward_flags(first, later)}",
-    )
+        return "", ""
+    return plural(len(later), "later batch", "later batches"), onward_flags(first, later)

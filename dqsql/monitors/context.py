@@ -107,6 +107,7 @@ class MonitorContext:
     what finds all odd rows of a batch.
     `settings` are those of the project, by kind of monitor. `accepted_by_review` are batches that
     a person accepted. `store_failures` says whether rows are kept where a monitor does not say.
+    `end` is where the batches end that the run looks for, if it was given one.
     """
 
     plan: Plan
@@ -123,6 +124,7 @@ class MonitorContext:
     store_failures: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     accepted_by_review: frozenset[str] = frozenset()
+    end: str | None = None
     _by_alias: dict[str, Metric] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

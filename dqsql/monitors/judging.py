@@ -66,8 +66,8 @@ class MonitorRun:
     batches that a person accepted or rejected; `before` is what monitors learned from before the
     scan. `replayed` is how many of the newest stored batches will be decided on again. A run that
     `holds` rows back does not learn from batches of which checks could not be computed; none learns
-    from `empty` ones, without rows. `finds_new` says that the run looks for what is new. `on_step`
-    is told what is being done.
+    from `empty` ones, without rows. `finds_new` says that the run looks for what is new, before its
+    `end`. `on_step` is told what is being done.
     """
 
     place: Workplace
@@ -83,6 +83,7 @@ class MonitorRun:
     holds: bool = False
     empty: frozenset[str] = frozenset()
     finds_new: bool = False
+    end: str | None = None
     on_step: Callable[[str], None] = lambda text: None
 
     def judge(
@@ -232,6 +233,7 @@ class MonitorRun:
             settings=settings,
             accepted_by_review=self.accepted_by_review,
             store_failures=self.store_failures,
+            end=self.end,
         )
 
     def _add_warned(self, history: History, accepted: Sequence[str]) -> None:

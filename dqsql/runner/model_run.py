@@ -19,7 +19,7 @@ from dqsql.decisions.constraints import unevaluated
 from dqsql.decisions.lifecycle import batch_statuses, updated_findings
 from dqsql.decisions.reviews import flagged_last, of_same_failures
 from dqsql.decisions.streaks import Streaks
-from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run, outdated_note
+from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run
 from dqsql.engine.discovery import Discovery, FoundBatches
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failing_rows import FailureSampler, Samples, returned_rows
@@ -65,7 +65,7 @@ from dqsql.runner.stages import (
     batch_records,
     before_scan,
     constraints,
-    newest_again,
+    with_known,
 )
 from dqsql.runner.warnings import learning_note, nothing_new_note
 
@@ -254,9 +254,7 @@ class ModelRun:
         notes = (*tested.choice.notes, *meaning_notes(self._meaning, tested.before, tested.batches))
         notes += retired_note(model, self.retired, tested.before, self._meaning, tested.batches)
         notes += (*made.notes, *learning_note(results))
-        if made.cumulative is not None:
-            to_come = self._to_come.union(tested.choice.lost)
-            notes += outdated_note(tested.before, sound, tested.batches, to_come)
+        notes += tested.later_note(sound, self.ledger, self._to_come)
         notes += miscounted_note(model.name, self.store, self.ledger, results)
         if self.plan.monitors:
             notes += held_back_note(model, self.store, self.ledger, results)
@@ -310,7 +308,8 @@ class ModelRun:
 
         choice = discovery.choose(self.request, self.ledger, self._own_batch, retire)
         self._looks = len(discovered) - known
-        return newest_again(choice, self.plan, self.ledger, self.now, columns), kind
+        how = self.ledger, self.now, columns, limits.reviewed
+        return with_known(choice, self.plan, *how), kind
 
     def _reopen(self, batches: Sequence[str]) -> list[Row]:
         """Mark batches that were checked before as incomplete in the ledger.
@@ -404,6 +403,7 @@ class ModelRun:
             holds=self._holds,
             empty=tested.without_rows,
             finds_new=(self._choice or tested.choice).newest is not None,
+            end=self.request.end,
             on_step=self._step,
         )
         return run.judge(tested.batches, measured.values, measured.rows, results)

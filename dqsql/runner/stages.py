@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from dqsql.decisions.constraints import constraint_results
 from dqsql.decisions.lifecycle import batch_statuses
 from dqsql.decisions.reviews import changed_batches, flagged_last
 from dqsql.decisions.unbatched import about_unbatched, with_unbatched
-from dqsql.engine.batches import BatchChoice
+from dqsql.engine.batches import BatchChoice, outdated_note, unlike_before_note
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.feasible import Feasible
 from dqsql.engine.history import stored_rows
@@ -26,7 +27,7 @@ from dqsql.engine.open_batches import growth, judged_from
 from dqsql.engine.totals import CumulativeRun
 from dqsql.errors import EngineError, Span
 from dqsql.loading.scanner import blank, scan
-from dqsql.model.batches import batch_order, batch_times
+from dqsql.model.batches import batch_order, batch_times, read_number, read_time
 from dqsql.model.plan import Check, Plan
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, BatchStatus, CheckOutcome, Result, StoredRows
@@ -132,6 +133,23 @@ class TestedBatches:
         changed = changed_batches([v for v in measured.values if v.metric in names], stored)
         return frozenset(self.batches) - changed
 
+    def later_note(
+        self, sound: Collection[str], ledger: Mapping[str, BatchRecord], others: Collection[str]
+    ) -> tuple[str, ...]:
+        """A note when stored values or verdicts of later batches are of before these batches.
+
+        Args:
+            sound: the batches that count in the cumulative metrics of later ones.
+            ledger: that of now.
+            others: batches that this run checks, too.
+        """
+        others = {*others, *self.choice.lost}
+        if self.cumulates:
+            return outdated_note(self.before, sound, self.batches, others)
+        if not self.execution.plan.monitors:
+            return ()
+        return unlike_before_note(self.before, ledger, self.batches, others)
+
     @property
     def scans(self) -> int:
         """How often scanning the batches, and counting their values, reads the source."""
@@ -196,20 +214,24 @@ def before_scan(place: Workplace, batches: Sequence[str], accepted: Collection[s
     )
 
 
-def newest_again(
+def with_known(
     choice: BatchChoice,
     plan: Plan,
     ledger: Mapping[str, BatchRecord],
     now: dt.datetime,
     types: Mapping[str, str],
+    reviewed: Collection[str] = (),
 ) -> BatchChoice:
-    """The choice, with batches that monitors have not judged and that should be full by now.
+    """The choice, with known batches that have a reason to be checked again.
 
-    Where nothing is new, it is the newest batch if there is a reason to check it again: its age is
-    checked, another is late, rows without a batch are to fail a check.
+    Monitors have not judged them, and they should be full by now; or a batch before them has come
+    late, unless a person has `reviewed` them. Where nothing is new, it is the newest batch if its
+    age is checked, if another is late, or if rows without a batch are to fail a check.
     """
     if choice.newest is not None:
         choice = _with_full(choice, ledger, now)
+        if plan.monitors:
+            choice = _with_followers(choice, ledger, reviewed)
     if choice.batches or choice.newest is None:
         return choice
     if is_due(plan, ledger, now):
@@ -239,6 +261,30 @@ def _with_full(
     note = f"{named} should have all of {its} rows: monitors judge {it} now"
     notes = (*choice.notes, note)
     return replace(choice, batches=(*choice.batches, *full), notes=notes, owed=owed)
+
+
+def _with_followers(
+    choice: BatchChoice, ledger: Mapping[str, BatchRecord], reviewed: Collection[str]
+) -> BatchChoice:
+    """The choice with the known batch behind each one that comes late: its gap may be closed."""
+    places = sorted((batch_order(b), b) for b, r in ledger.items() if r.rows)
+    # Other names say nothing of what comes first.
+    named = (b for b in choice.batches if read_time(b) is not None or read_number(b) is not None)
+    late = (b for b in named if b not in ledger)
+    at = {bisect_right(places, (batch_order(b), b)) for b in late}
+    left_out = {*choice.batches, *choice.lost, *reviewed}
+    behind = [places[i][1] for i in sorted(at) if i < len(places)]
+    again = tuple(b for b in behind if b not in left_out)
+    if not again:
+        return choice
+    is_one = len(again) == 1
+    note = (
+        f"{first_of(again, 1)} {'is' if is_one else 'are'} checked again:"
+        f" the batch before {'it' if is_one else 'them'} came late"
+    )
+    owed = tuple(b for b in choice.owed if b not in again)
+    batches, notes = (*choice.batches, *again), (*choice.notes, note)
+    return replace(choice, batches=batches, notes=notes, owed=owed)
 
 
 def checks_of_unbatched(plan: Plan, types: Mapping[str, str]) -> Sequence[Check]:

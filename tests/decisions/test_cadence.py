@@ -144,6 +144,53 @@ def test_a_late_newest_batch() -> None:
     assert declared.late
 
 
+def test_each_run_says_once_when_batches_come() -> None:
+    # Hours that come five hours after their end, and one run that was late by ten batches.
+    ends = [(START + n * HOUR, START + (n + 5) * HOUR) for n in range(20)]
+    ends += [(START + n * HOUR, START + 35 * HOUR) for n in range(20, 30)]
+    assert live_delays(ends, HOUR) == [*[5 * HOUR] * 9, 6 * HOUR]
+    # Local times may be ahead of UTC.
+    ahead = [(START + n * HOUR, START + (n - 2) * HOUR) for n in range(5)]
+    assert live_delays(ahead, HOUR) == [-2 * HOUR] * 5
+
+
+def test_the_hour_that_clocks_leave_out_is_not_late() -> None:
+    times = [dt.datetime(2025, 3, 30) + (n - 30) * HOUR for n in range(32)]
+    declared, quarter = read_cadence("hourly"), HOUR / 4
+    berlin = ["Europe/Berlin"]
+    # At 3:40 the hour from 1:00 is the newest, and that from 3:00 is not over.
+    now = dt.datetime(2025, 3, 30, 3, 40)
+    # As in gaps: without a zone, by the clocks of most people.
+    for zones in (berlin, ()):
+        late = lateness(times, [], now, declared, quarter, zones)
+        assert late is not None
+        assert not late.late
+    tokyo = lateness(times, [], now, declared, quarter, ["Asia/Tokyo"])
+    assert tokyo is not None
+    assert tokyo.words == "2025-03-30 02:00"
+    late = lateness(times, [], now + HOUR, declared, quarter, berlin)
+    assert late is not None
+    assert (late.words, late.due) == ("2025-03-30 03:00", dt.datetime(2025, 3, 30, 4, 15))
+
+
+def test_nothing_is_late_where_nothing_was_looked_for() -> None:
+    times = days(20)
+    until = times[-1] + 2 * DAY
+    late = lateness(times, [], times[-1] + 9 * DAY, read_cadence("daily"), before=until)
+    assert late is not None
+    assert late.words == "2024-01-21"
+    late = lateness(times, [], times[-1] + 9 * DAY, read_cadence("daily"), before=until - DAY)
+    assert late is not None
+    assert not late.late
+
+
+def test_midnight_is_no_day_among_hours() -> None:
+    times = [dt.datetime(2025, 5, 7) + n * HOUR for n in range(23)]
+    gap = gap_before(times, dt.datetime(2025, 5, 8, 2), 0.01, read_cadence("hourly"))
+    assert gap is not None
+    assert gap.words == "2025-05-07 23:00, 2025-05-08 00:00, 2025-05-08 01:00"
+
+
 @pytest.mark.parametrize("months", [1, 3, 12])
 @pytest.mark.parametrize("day", [1, 15, 30, 31])
 def test_months_end_where_they_end(months: int, day: int) -> None:

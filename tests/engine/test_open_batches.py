@@ -15,7 +15,7 @@ from dqsql.model.limits import RunLimits
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, ModelConfig
 from dqsql.model.results import BatchRecord, BatchStatus
-from dqsql.runner.stages import newest_again
+from dqsql.runner.stages import with_known
 
 BEGIN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -51,7 +51,7 @@ class Feed:
         found: dict[str | None, int] = {b: n for b, a in ages.items() if (n := self.filling(a))}
         limits = RunLimits(lookback=self.lookback)
         choice = choose_batches(BatchRequest(), found, self.ledger, limits=limits)
-        choice = newest_again(choice, PLAN, self.ledger, now, {})
+        choice = with_known(choice, PLAN, self.ledger, now, {})
         rows = {b: found[b] for b in choice.batches}
         by = "date_trunc('hour', t)" if self.hours == 1 else None
         later = full_later([*rows], self.ledger, rows, by, now)
@@ -172,7 +172,7 @@ def test_months_are_judged_by_monthly_runs() -> None:
         }
         known: dict[str | None, int] = {**rows}
         choice = choose_batches(BatchRequest(), known, ledger)
-        choice = newest_again(choice, PLAN, ledger, now, {})
+        choice = with_known(choice, PLAN, ledger, now, {})
         tested = {b: rows[b] for b in choice.batches}
         later = full_later([*tested], ledger, tested, by, now)
         for batch, n in tested.items():
@@ -243,13 +243,13 @@ def test_what_waits_is_judged_though_nothing_is_new(minutes: int, again: tuple[s
     record = BatchRecord("m", "2024-01-01", BatchStatus.ACCEPTED, 5, "r", "", judged_from=due)
     now = due + dt.timedelta(minutes=minutes)
     found = choose_batches(BatchRequest(), {"2024-01-01": 5}, {"2024-01-01": record})
-    choice = newest_again(found, PLAN, {"2024-01-01": record}, now, {})
+    choice = with_known(found, PLAN, {"2024-01-01": record}, now, {})
     assert choice.batches == again and bool(choice.notes) == bool(again)
     assert waits([record], now) == bool(again)
     # Where nobody can, as its rows are gone, no run looks for it for ever.
     assert not waits([record], now + dt.timedelta(days=8))
     named = BatchChoice((), sizes={"2024-01-01": 5})
-    assert newest_again(named, PLAN, {"2024-01-01": record}, now, {}).batches == ()
+    assert with_known(named, PLAN, {"2024-01-01": record}, now, {}).batches == ()
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,36 @@ def test_a_late_batch_is_told_though_nothing_is_new(new_project: NewProject) -> 
     assert not [r for r in project.run().results if r.detector == "cadence" and r.is_finding]
 
 
+def test_a_gap_is_closed_by_a_batch_that_comes_late(new_project: NewProject) -> None:
+    def rows(*days: int) -> str:
+        listed = ", ".join(map(str, days))
+        return f"select make_date(2024, 3, d) as day from values {listed} as t(d)"
+
+    model = """{{ config(batch_by = 'day') }}
+    select day from {{ source('raw', 't') }} -- @row_count > 0
+    -- @cadence('daily') {severity: error}
+    """
+    project = new_project(model, rows(1, 2, 4, 5, 6))
+    first = project.run(event_time_end="2024-03-07")
+    (gap,) = [r for r in first.results if r.is_finding]
+    assert (gap.batch, gap.observed) == ("2024-03-04", 1.0)
+    project.data(rows(1, 2, 3, 4, 5, 6, 7))
+    (late,) = project.run(event_time_end="2024-03-08", event_time_start="2024-03-07").models
+    assert late.notes == ()
+    closed = project.run()
+    (model_result,) = closed.models
+    assert model_result.batches == ("2024-03-03", "2024-03-04")
+    assert model_result.notes == (
+        "2024-03-04 is checked again: the batch before it came late",
+        "monitors judged 3 later batches before this run; judge them again with"
+        " --event-time-start 2024-03-03",
+    )
+    assert not [r for r in closed.results if r.is_finding]
+    statuses = {r["batch"]: r["status"] for r in project.rows("dq_batches")}
+    assert set(statuses.values()) == {"accepted"}
+    assert {row["state"] for row in project.rows("dq_findings")} == {"resolved"}
+
+
 def test_a_late_batch_is_no_fault_of_the_newest(new_project: NewProject) -> None:
     first = (dt.datetime.now(dt.UTC).date() - dt.timedelta(days=12)).isoformat()
     model = MODEL.replace(", cadence = 'daily'", "") + "-- @cadence('daily') {severity: error}\n"

@@ -98,7 +98,8 @@ class CadenceDetector(MonitorByMonitor):
         if not self.context.history.known or batch == self.context.history.known[-1]:
             # Of others than the newest nothing can be late.
             delays = _delays_of(rules, [*past, start], self.place.ledger)
-        decided = _decided(rules, past, start, delays, rules.shown(self.context.now))
+        before = None if self.context.end is None else wall_time_of(self.context.end)
+        decided = _decided(rules, past, start, delays, rules.shown(self.context.now), before)
         details = {
             **recompute.rests_on(self.context.history, known),
             **rules.details(),
@@ -107,6 +108,8 @@ class CadenceDetector(MonitorByMonitor):
         if decided.is_late:
             # Else the tables would say which batch was the newest of a run.
             details["delays"] = [d.total_seconds() for d in delays or ()]
+            if before is not None:
+                details["looked_until"] = self.context.end
             details[cadence.MISSES_NEXT] = decided.told_gap is None
         if decided.missing:
             return _cadence_result(monitor, batch, decided.words, details)
@@ -182,16 +185,17 @@ def _decided(
     start: dt.datetime,
     delays: Sequence[dt.timedelta] | None,
     now: dt.datetime,
+    before: dt.datetime | None = None,
 ) -> _CadenceVerdict:
     """What is missing, by the time that the clock of the batches shows.
 
     `past` are when the batches before began, oldest first; `delays` how long after their end
-    batches came, None where nothing can be late.
+    batches came, None where nothing can be late. Only batches `before` a time were looked for.
     """
     how = rules.declared, rules.min_history, rules.zones
     gap, late = cadence.gap_before(past, start, rules.fpr or 0.0, *how), None
     if delays is not None:
-        late = cadence.lateness([*past, start], delays, now, rules.declared, rules.grace)
+        late = _lateness(rules, [*past, start], delays, now, before)
     return _CadenceVerdict(rules, start, rules.declared or cadence.learn_cadence(past), gap, late)
 
 
@@ -211,7 +215,9 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     delays = details.get("delays")
     waits = None if delays is None else [dt.timedelta(seconds=d) for d in delays]
     now = rules.shown(stored.row["evaluated_at"])
-    decided = _decided(rules, _times(stored.past), start, waits, now)
+    until = details.get("looked_until")
+    before = None if until is None else wall_time_of(until)
+    decided = _decided(rules, _times(stored.past), start, waits, now, before)
     again = decided.details()
     return recompute.Recomputed(
         (
@@ -302,9 +308,11 @@ def _delays_of(
     known = sorted(ledger.values(), key=lambda r: batch_order(r.batch))
     # When a batch is complete the rhythm says: of a column of times nothing else does.
     checked = [
-        (rhythm.after(start), rules.shown(r.checked_at))
+        (rhythm.after(start), rules.shown(seen))
         for r in known
-        if r.checked_at is not None and (start := wall_time_of(r.batch)) is not None
+        # A batch that is checked again has come when it had about as many rows first.
+        if (seen := r.grown_at or r.checked_at) is not None
+        and (start := wall_time_of(r.batch)) is not None
     ]
     return cadence.live_delays(checked, step)
 
@@ -315,7 +323,18 @@ def _next(
     delays = _delays_of(rules, times, ledger)
     if delays is None:
         return None
-    return cadence.lateness(times, delays, rules.shown(now), rules.declared, rules.grace)
+    return _lateness(rules, times, delays, rules.shown(now))
+
+
+def _lateness(
+    rules: _Rules,
+    times: Sequence[dt.datetime],
+    delays: Sequence[dt.timedelta],
+    now: dt.datetime,
+    before: dt.datetime | None = None,
+) -> cadence.Lateness | None:
+    how = rules.declared, rules.grace, rules.zones, before
+    return cadence.lateness(times, delays, now, *how)
 
 
 def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:
@@ -326,8 +345,9 @@ def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> 
     times = times[-max(_WINDOW, cadence.newest_days(times)) :]
     try:
         every = [rules_of(m) for m in KIND.of(plan)]
-        clock = _zones_of(plan.model)[1] if every else None
-        arrivals = [_next(replace(r, clock=clock), times, ledger, now) for r in every]
+        zones, clock = _zones_of(plan.model) if every else ((), None)
+        rules = [replace(r, zones=zones, clock=clock) for r in every]
+        arrivals = [_next(r, times, ledger, now) for r in rules]
     except AnnotationError:
         # Told where the model is checked.
         return False
