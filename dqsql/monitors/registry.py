@@ -120,6 +120,11 @@ def learn_before_scan(place: Workplace, before: BeforeScan) -> bool:
     return any([hook(place, before) for hook in hooks])
 
 
+def looks_back(plan: Plan) -> bool:
+    """Whether verdicts of the plan's monitors rest on earlier batches, and not on names alone."""
+    return any(k.reach is not None and k.name != "cadence" for k in kinds_of(plan))
+
+
 def is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:
     """Whether monitors want the newest batch to be decided on again though nothing is new."""
     return any(k.is_due is not None and k.is_due(plan, ledger, now) for k in kinds_of(plan))

@@ -37,7 +37,7 @@ from dqsql.model.wording import first_of, plural
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.judging import Judged, stored_book
 from dqsql.monitors.kind import BeforeScan
-from dqsql.monitors.registry import is_due
+from dqsql.monitors.registry import is_due, looks_back
 from dqsql.monitors.uncomputed import errors_by_batch
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class TestedBatches:
         others = {*others, *self.choice.lost}
         if self.cumulates:
             return outdated_note(self.before, sound, self.batches, others)
-        if not self.execution.plan.monitors:
+        if not looks_back(self.execution.plan):
             return ()
         return unlike_before_note(self.before, ledger, self.batches, others)
 

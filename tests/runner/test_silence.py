@@ -170,7 +170,7 @@ def test_a_gap_is_closed_by_a_batch_that_comes_late(new_project: NewProject) -> 
         return f"select make_date(2024, 3, d) as day from values {listed} as t(d)"
 
     model = """{{ config(batch_by = 'day') }}
-    select day from {{ source('raw', 't') }} -- @row_count > 0
+    select day from {{ source('raw', 't') }} -- @row_count > 0 @anomaly(row_count)
     -- @cadence('daily') {severity: error}
     """
     project = new_project(model, rows(1, 2, 4, 5, 6))
