@@ -69,8 +69,9 @@ class BatchRequest:
 class Period:
     """The batches of a model from `start` up to, without, `end`; None is unbounded.
 
-    `batch_type` is the Spark type of `batch_by`. A period that nobody asked for has the rows
-    without a batch, too: `with_unbatched`. The batches `also` belong to it wherever they lie.
+    `batch_type` is the Spark type of `batch_by`. A period without an end has the rows without a
+    batch, too: `with_unbatched`; `asked` tells the one that a user asked for from the model's own.
+    The batches `also` belong to it wherever they lie.
     """
 
     model: CheckModel
@@ -78,6 +79,7 @@ class Period:
     start: Moment | None = None
     end: Moment | None = None
     with_unbatched: bool = False
+    asked: bool = False
     also: tuple[str, ...] = ()
 
     @property
@@ -133,7 +135,7 @@ def period_of(
         start = _bound(begin, "begin", model, batch_type)
     asked = request.start is not None or request.end is not None
     end = _bound(request.end, _END, model, batch_type)
-    return Period(model, batch_type, start, end, with_unbatched=not asked)
+    return Period(model, batch_type, start, end, with_unbatched=end is None, asked=asked)
 
 
 def _bound(text: str | None, what: str, model: CheckModel, batch_type: str) -> Moment | None:
@@ -175,11 +177,11 @@ class BatchChoice:
     `owed` are batches of earlier runs with checks that could not be computed, newest first.
     `gone` is how many batches were checked before of a model that has no rows at all now; None of
     one that has rows, or was not asked for all of them. `aged` says that nothing is new: the newest
-    batch is checked again because of its age alone. `unbatched` rows belong to no batch, where all
-    were looked at. `unfinished` batches were being checked when a run was killed, and have no rows
-    any more. `lost` are those that were checked and have none now. `unjudged` are checked ones that
-    some monitors wait to judge. `reviewed` are those to check that a person has reviewed, and that
-    have as many rows as then: they are settled unless their values have changed.
+    batch is checked again because of its age alone. `unbatched` rows belong to no batch, where the
+    newest one is looked at. `unfinished` batches were being checked when a run was killed, and have
+    no rows any more. `lost` are those that were checked and have none now. `unjudged` are checked
+    ones that some monitors wait to judge. `reviewed` are those to check that a person has reviewed,
+    and that have as many rows as then: they are settled unless their values have changed.
     """
 
     batches: tuple[str, ...]
@@ -232,7 +234,10 @@ def choose_batches(
     present = [b for b in counts_by_batch if b is not None]
     if request.batches:
         empty = tuple(b for b in request.batches if b not in counts_by_batch)
-        return BatchChoice(request.batches, empty)
+        # Rows without a batch are told with the newest one.
+        has_newest = bool(present) and max(present, key=batch_order) in request.batches
+        unbatched = counts_by_batch.get(None, 0) if has_newest else 0
+        return BatchChoice(request.batches, empty, unbatched=unbatched)
     notes: tuple[str, ...] = ()
     if period is not None and period.bounded:
         inside = {b: period.has(b) for b in present}
@@ -252,14 +257,14 @@ def choose_batches(
     if asked:
         lost = {b for b in lost if period is None or period.has(b)}
     vanished = sorted(lost, key=batch_order) if has_older else _vanished(lost, present)
-    choice = BatchChoice(tuple(present), notes=notes)
+    unbatched = counts_by_batch.get(None, 0) if request.end is None else 0
+    choice = BatchChoice(tuple(present), notes=notes, unbatched=unbatched)
     if asked:
         return choice.with_empty(vanished)
     unfinished = tuple(sorted(set(ledger).difference(done, counts_by_batch), key=batch_order))
     choice = replace(
         choice,
         notes=(*notes, *_unfinished_note(unfinished)),
-        unbatched=counts_by_batch.get(None, 0),
         unfinished=unfinished,
         lost=tuple(lost),
     )

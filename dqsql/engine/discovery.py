@@ -94,7 +94,7 @@ class Discovery:
             return choice if last is None else replace(choice, sizes={own_batch: last.rows})
         if request.batches:
             request = replace(request, batches=self._named(request.batches))
-        if period.with_unbatched and period.bounded:
+        if period.bounded and not period.asked:
             # A batch that was asked for by name, while a run was killed, may lie outside.
             died = (b for b, r in ledger.items() if r.status is BatchStatus.INCOMPLETE)
             period = replace(period, also=tuple(sorted(died)))
@@ -120,7 +120,7 @@ class Discovery:
         self, ledger: Mapping[str, BatchRecord], period: Period, found: Collection[str | None]
     ) -> bool:
         """Whether there are batches before a period whose first ones have no rows any more."""
-        if period.start is None or period.with_unbatched:
+        if period.start is None or not period.asked:
             return False
         known = (b for b, record in ledger.items() if record.rows and period.has(b))
         first = min((b for b in (*known, *found) if b is not None), key=batch_order, default=None)

@@ -277,13 +277,16 @@ def _without_secrets(url: str) -> str:
 
 
 def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
+    from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
 
     # The JVM's Python workers must be this interpreter, not the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = launching.embedded_settings(target)
     refuse_unreachable(target.master or "")
-    refuse_locked_metastore(settings)
+    # The JVM of an earlier session of this process may keep it open, and shares it with this one.
+    if SparkContext._gateway is None:
+        refuse_locked_metastore(settings)
     small = launching.sized_options(settings, scale)
     wanted = launching.wanted_by(settings, small)
     log = log_dir / "spark.log"

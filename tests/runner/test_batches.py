@@ -538,6 +538,9 @@ def test_rows_without_a_batch_count_whenever_batches_begin(
     assert model.results[0].status is Status.FAIL
     asked = project.run(event_time_start="2024-01-01", event_time_end="2024-01-02").models[0]
     assert asked.unbatched == 0
+    for newest in ({"event_time_start": "2024-01-02"}, {"batches": [model.batches[0]]}):
+        asked = project.run(**newest).models[0]
+        assert (asked.unbatched, asked.results[0].status) == (1, Status.FAIL)
 
 
 def test_a_batch_by_of_another_type_writes_other_names(new_project: NewProject) -> None:

@@ -10,8 +10,9 @@ columns that an inner SELECT renames or computes are put in for their names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
@@ -267,9 +268,7 @@ def _resolved(text: str, source: _SelectedRows, alias: str) -> str:
         raise Unadoptable(f"{_NO_FILTER}: {error.message}") from error
     if tree.find(exp.Query, exp.Window, exp.Lambda) is not None:
         raise Unadoptable(_NO_FILTER)
-    for name in (str(call.this).lower() for call in tree.find_all(exp.Anonymous)):
-        if name in RANDOM or name == "monotonically_increasing_id":
-            raise Unadoptable(f"{name}() gives something else each time")
+    _refuse_random(text)
     changed = False
     for column in list(tree.find_all(exp.Column)):
         parts = [p for p in column.parts if isinstance(p, exp.Identifier)]
@@ -286,6 +285,32 @@ def _resolved(text: str, source: _SelectedRows, alias: str) -> str:
         else:
             column.replace(new)
     return to_sql(tree) if changed else text
+
+
+def plainly_named(text: str, names: Collection[str]) -> str:
+    """SQL over one relation whose columns have none of these `names` before them.
+
+    Raises Unadoptable: it gives something else each time.
+    """
+    _refuse_random(text)
+    tokens = tokenize(text)
+    if not any(
+        a.text.lower() in names and b.token_type is TokenType.DOT for a, b in pairwise(tokens)
+    ):
+        return text
+    tree = parse_expression(text)
+    for column in list(tree.find_all(exp.Column)):
+        parts = [p for p in column.parts if isinstance(p, exp.Identifier)]
+        if len(parts) > 1 and parts[0].name.lower() in names:
+            column.replace(_column(parts[1:]))
+    return to_sql(tree)
+
+
+def _refuse_random(text: str) -> None:
+    for called, bracket in pairwise(tokenize(text)):
+        name = called.text.lower()
+        if bracket.token_type is _OPEN and name in (*RANDOM, "monotonically_increasing_id"):
+            raise Unadoptable(f"{name}() gives something else each time")
 
 
 def _column(parts: list[exp.Identifier]) -> exp.Column:

@@ -68,7 +68,7 @@ class Places:
         document, keys, data = entry
         column = test.data.get("column_name")
         if column is not None:
-            at = _index_of(data.get("columns"), str(column))
+            at = _index_of(data.get("columns"), str(column).strip("`"))
             if at is None:
                 return document.span(*keys)
             keys, data = (*keys, "columns", at), data["columns"][at]

@@ -11,7 +11,7 @@ from dqsql.errors import DqsqlError, Span
 from dqsql.loading.dbt.failing import Arguments, Failing, Unadoptable
 from dqsql.loading.dbt.generic import build, is_known
 from dqsql.loading.dbt.manifest import Manifest, Node
-from dqsql.loading.dbt.own import MODEL, failing_rows, generic_query
+from dqsql.loading.dbt.own import MODEL, failing_rows, generic_query, plainly_named
 from dqsql.model.project import (
     DBT_LIMIT,
     DBT_TEST,
@@ -206,7 +206,9 @@ class Adopter:
 
     def _where(self, test: Node, failing: Failing) -> str | None:
         own = test.config.get("where")
-        if own and self.manifest.has_macro(self.manifest.project, "get_where_subquery"):
+        name, project = "get_where_subquery", self.manifest.project
+        replaced = self.manifest.has_macro(project, name) or self.manifest.dispatched("dbt", name)
+        if own and replaced:
             raise Unadoptable("the project defines get_where_subquery, which changes `where`")
         own = str(self._render(str(own))) if own else None
         if own and "relation_rows(" in failing.count:
@@ -244,6 +246,17 @@ class Adopter:
             raise Unadoptable(f"only dbt can render {text!r}") from error
         return values[0] if single and isinstance(values[0], _NATIVE) else rendered
 
+    def _plainly_named(
+        self, attached: str, failing: Failing, where: str | None
+    ) -> tuple[Failing, str | None]:
+        """The texts of a test without the name that its query reads the relation by."""
+        relation = {**self.manifest.sources, **self.manifest.built}[attached].relation or ""
+        # dbt calls a relation with a `where` so.
+        names = {relation.rpartition(".")[2].strip("`").lower(), "dbt_subquery", MODEL}
+        texts = (failing.count, failing.quick, failing.values, where)
+        count, quick, values, where = (t and plainly_named(t, names) for t in texts)
+        return replace(failing, count=count or "", quick=quick, values=values), where
+
     def _adopted(
         self,
         test: Node,
@@ -253,6 +266,7 @@ class Adopter:
         where: str | None,
         kind: str,
     ) -> AdoptedTest:
+        failing, where = self._plainly_named(attached, failing, where)
         column = values.get("column_name")
         about = _plain_name(column)
         span = self.spans.get(test.unique_id, Span(test.path))

@@ -78,6 +78,14 @@ def test_configurations_that_are_left(
     assert reason in next(t.reason for t in project.left_tests if t.name == name)
 
 
+def test_a_replaced_where_is_left_to_dbt(shop: Path) -> None:
+    name = "spark__get_where_subquery"
+    replaced = {f"macro.shop.{name}": {"name": name, "package_name": "shop"}}
+    change(shop, lambda m: m.setdefault("macros", {}).update(replaced))
+    left = {t.name: t.reason for t in load_project(shop, dbt_tests=True).left_tests}
+    assert left["amounts_are_small"].startswith("the project defines get_where_subquery")
+
+
 def test_unit_tests_are_left_with_a_word(shop: Path) -> None:
     own = {"unit_test.shop.orders.adds_up": {"name": "adds_up", "config": {"enabled": True}}}
     change(shop, lambda m: m.update(unit_tests=own))

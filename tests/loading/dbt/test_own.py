@@ -10,7 +10,7 @@ import pytest
 
 import dqsql
 from dqsql.loading.dbt.failing import Unadoptable
-from dqsql.loading.dbt.own import MODEL, failing_rows, generic_query
+from dqsql.loading.dbt.own import MODEL, failing_rows, generic_query, plainly_named
 from dqsql.runner.compilation import compile_project
 
 if TYPE_CHECKING:
@@ -129,6 +129,17 @@ def test_what_only_dbt_can_render() -> None:
     text = "{% test t(model) %}{{ adapter.dispatch('t')(model) }}{% endtest %}"
     with pytest.raises(Unadoptable, match="only dbt can render it"):
         generic_query("t", "tests/t.sql", text, {}, {})
+
+
+def test_names_of_the_relation_before_columns() -> None:
+    names = {"words", "dbt_subquery"}
+    text = "count_if(not (`Words`.id < 5 and upper(dbt_subquery.`a b`) <> 'words.id'))"
+    assert plainly_named(text, names) == "count_if(NOT (id < 5 AND upper(`a b`) <> 'words.id'))"
+    for same in ("count_if(word.id < 5)", "words < 5", "'words.id' = id"):
+        assert plainly_named(same, names) == same
+    assert plainly_named("words.address.city = 'x'", names) == "address.city = 'x'"
+    with pytest.raises(Unadoptable, match=r"rand\(\) gives something else each time"):
+        plainly_named("count_if(not (rand() < 2))", names)
 
 
 EVEN = """{% test is_even(model, column_name) %}
