@@ -76,14 +76,14 @@ def missing_query(states: Sequence[StateColumn], history: str) -> exp.Select:
 def batches_without(missing: Mapping[str, int], states: Sequence[StateColumn]) -> int:
     """How many batches before have not computed all states, from the row of `missing_query`.
 
-    A sum or an extreme is null, too, where a batch has no values: it was not computed where no
-    batch has it. A check of earlier batches has nothing to sum then either way.
+    A sum or an extreme is null, too, where a batch has no values. Whether a sum was computed is
+    said by its number of values; what has none was not computed where no batch has it.
     """
     before = missing[BATCHES]
-    counts = [missing[s.name] for s in states]
-    known = [function_name(s.scan) in _NEVER_NULL for s in states]
-    certain = (n for n, never in zip(counts, known, strict=True) if never or n == before)
-    return max(certain, default=0)
+    certain = {s.name for s in states if function_name(s.scan) in _NEVER_NULL}
+    alone = {s.name for s in states if certain.isdisjoint((s.name, *s.group))}
+    never = {name for name in alone if missing[name] == before}
+    return max((missing[name] for name in certain | never), default=0)
 
 
 def _one_prefix(states: Sequence[StateColumn], history: exp.Table) -> exp.Select:

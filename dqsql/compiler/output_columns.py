@@ -15,10 +15,12 @@ from dqsql.compiler.predicates import MetricUse
 from dqsql.errors import CompileError, UnknownNameError, nearest
 from dqsql.model.project import Annotation, CheckModel, Target
 
+CASE_SENSITIVE = "spark.sql.caseSensitive"
+
 
 def case_matters(target: Target) -> bool:
     """Whether Spark tells columns apart by upper and lower case in sessions of a target."""
-    return target.spark_conf.get("spark.sql.caseSensitive", "").lower() == "true"
+    return target.spark_conf.get(CASE_SENSITIVE, "").lower() == "true"
 
 
 @dataclass(frozen=True)

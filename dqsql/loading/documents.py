@@ -134,8 +134,13 @@ class Document:
         """`value` as a mapping with text keys; nothing is an empty one."""
         if value is None:
             return {}
-        if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
+        if not isinstance(value, dict):
             raise self.problem(f"{what} must be a mapping", *keys)
+        for key in value:
+            if not isinstance(key, str):
+                hint = "YAML reads on, off, yes and no as true and false: write them in quotes"
+                message = f"{what} has the key {key!r}, which is no text"
+                raise self.problem(message, *keys, hint=hint if isinstance(key, bool) else None)
         return value
 
     def sequence(self, value: object, *keys: str | int, what: str) -> list[Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.output_columns import CASE_SENSITIVE
 from dqsql.compiler.plan import compile_model
 from dqsql.dialect import write_for
 from dqsql.engine.batches import BatchRequest
@@ -97,7 +98,7 @@ def check(
         columns = tuple(frame.columns)
     started, run_id = dt.datetime.now(dt.UTC), str(uuid.uuid4())
     with TemporaryDirectory(prefix="dqsql-") as folder:
-        project = _project(Path(folder), columns, config)
+        project = replace(_project(Path(folder), columns, config), target=_target(frame))
         plan = _plan(project, wanted, batch_by, of_pandas=_is_of_pandas(data))
         warnings: list[str] = []
         try:
@@ -107,7 +108,9 @@ def check(
             warnings.append(error.message)
         if not model.batches and batch_by is not None:
             # No row has a batch: that must not pass because there is nothing to judge.
-            whole = _project(Path(folder), columns, replace(config, batch_by=None))
+            (framed,) = project.models
+            unbatched = replace(framed, config=replace(config, batch_by=None))
+            whole = replace(project, models=(unbatched,))
             plan = _plan(whole, wanted, batch_by)
             judged = _checked(frame.limit(0), plan, whole, run_id, started)
             model = replace(judged, notes=(*model.notes, *judged.notes))
@@ -145,6 +148,12 @@ def _project(root: Path, columns: Sequence[str], config: ModelConfig) -> Project
     model = CheckModel(_NAME, _NAME, sql, sql, config, projections, (), (1,))
     target = Target(name=_NAME, profile=_NAME)
     return Project(_NAME, root, target, (model,), (), shipped_macros())
+
+
+def _target(frame: DataFrame) -> Target:
+    """What of the session decides which columns there are."""
+    matters = str(frame.sparkSession.conf.get(CASE_SENSITIVE, "false"))
+    return Target(name=_NAME, profile=_NAME, spark_conf={CASE_SENSITIVE: matters})
 
 
 def _plan(

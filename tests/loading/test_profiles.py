@@ -161,6 +161,13 @@ def test_errors_in_a_target(write: Write, output: str, message: str, place: str)
     assert str(caught.value.span) == place
 
 
+def test_names_that_yaml_reads_as_truth(write: Write) -> None:
+    text = "shop:\n  target: dev\n  outputs:\n    dev: {type: spark}\n    off: {type: spark}\n"
+    with pytest.raises(ProfileError, match="has the key False, which is no text") as error:
+        load_project(write({"profiles.yml": text}))
+    assert "in quotes" in (error.value.hint or "")
+
+
 def test_unknown_targets_and_profiles(write: Write) -> None:
     with pytest.raises(ProfileError, match=r"no target 'prod'(.|\n)*known targets: dev"):
         target_of(write, "schema: x", target="prod")

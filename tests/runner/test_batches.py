@@ -150,6 +150,20 @@ def test_runs_that_start_in_the_same_second_are_two_batches() -> None:
     assert sorted([second, first], key=batch_order) == [first, second]
 
 
+def test_a_sum_of_no_values_was_computed(new_project: NewProject) -> None:
+    project = new_project(
+        """{{ config(batch_by = 'day') }}
+        select day, x -- @sum(x) > 0 {scope: cumulative, no_data: ignore}
+        from {{ source('raw', 't') }}
+        """,
+        "select * from values (date'2024-01-01', null), (date'2024-01-02', 5) as t(day, x)",
+    )
+    project.run()
+    again = project.run(batches=["2024-01-02"]).models[0]
+    assert again.notes == ()
+    assert again.results[0].observed == 5.0
+
+
 def test_named_batches_without_rows_and_with_segments(new_project: NewProject) -> None:
     project = new_project(
         BY_DAY.replace("'day'", "'day', segment_by = ['x']"), DAYS.replace("d1', 3", "d1', null")

@@ -414,6 +414,15 @@ def test_literals_mean_the_same_in_a_session_with_those_of_hive(spark: SparkSess
     assert session.conf.get("spark.sql.parser.escapedStringLiterals") == "true"
 
 
+def test_columns_of_a_session_that_tells_them_apart_by_case(spark: SparkSession) -> None:
+    session = spark.newSession()
+    rows = session.createDataFrame([(1, None)], "Name int, other int")
+    session.conf.set("spark.sql.caseSensitive", "true")
+    both = rows.withColumnRenamed("other", "NAME")
+    found = dqsql.check(both, ["@not_null(Name)", "@not_null(NAME)"]).results
+    assert [r.status.value for r in found] == ["pass", "fail"]
+
+
 def test_it_is_the_first_thing_that_a_process_does() -> None:
     program = """\
 import pandas
