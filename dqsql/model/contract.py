@@ -9,7 +9,7 @@ from typing import Any
 
 from dqsql.errors import Span
 from dqsql.model.project import Severity
-from dqsql.model.types import WHOLE_NUMBERS, is_number
+from dqsql.model.types import WHOLE_NUMBERS, fields_of, is_number
 
 # Types of the Open Data Contract Standard that several types of Spark are.
 LOGICAL = frozenset(
@@ -223,6 +223,25 @@ def column_list(text: str) -> dict[str, str]:
 def column_list_text(columns: dict[str, str]) -> str:
     """The inverse of `column_list`."""
     return ", ".join(f"{_name(name)} {kind}" for name, kind in columns.items())
+
+
+def quoted_fields(kind: str) -> str:
+    """A type as SQL reads it: names of fields that are no words stand in backticks.
+
+    >>> quoted_fields("array<struct<zip code:string,city:string>>")
+    'array<struct<`zip code`:string,city:string>>'
+    """
+    outer, _, inner = kind.removesuffix(">").partition("<")
+    if outer == "array":
+        return f"array<{quoted_fields(inner)}>"
+    key, _, value = inner.partition(",")
+    if outer == "map" and not {"<", "("} & {*key}:
+        return f"map<{key},{quoted_fields(value)}>"
+    fields = fields_of(kind) if outer == "struct" else None
+    if fields is None:
+        return kind
+    listed = ",".join(f"{_name(name)}:{quoted_fields(t)}" for name, t in fields.items())
+    return f"struct<{listed}>"
 
 
 def _name(name: str) -> str:

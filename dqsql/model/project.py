@@ -184,7 +184,7 @@ class CheckModel:
     line in the file that rendered line `i + 1` came from. `columns` is None when the projections
     are not closed (`select *`). A model that could not be read has no text. For a model, seed,
     snapshot or source of dbt, `relation` is what dbt built (SQL text): `sql` reads that relation,
-    and nothing upstream of it.
+    and nothing upstream of it. `unchecked` is what its contract promises, and no check is about.
     """
 
     name: str
@@ -198,6 +198,7 @@ class CheckModel:
     depends_on: tuple[str, ...] = ()
     checksum: str = ""
     relation: str | None = None
+    unchecked: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...] | None:

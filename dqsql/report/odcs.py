@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import yaml
 from sqlglot import exp
 
 from dqsql.dialect import parse_expression
-from dqsql.model.contract import logical_of
+from dqsql.model.contract import logical_of, quoted_fields
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import CONTRACT_TAG, DBT_TEST, DBT_TEST_NAME, Scope, Severity
 
@@ -103,7 +104,7 @@ def _is_closed(check: Check | Monitor) -> bool:
 def _property(name: str, kind: str | None) -> _Json:
     made: _Json = {"name": name}
     if kind is not None:
-        made |= {"logicalType": logical_of(kind), "physicalType": kind}
+        made |= {"logicalType": logical_of(kind), "physicalType": quoted_fields(kind)}
     return made
 
 
@@ -210,8 +211,11 @@ def _value(node: exp.Expr) -> Any:
         return None
     if node.is_string:
         return str(node.this)
-    number = float(node.this)
-    return int(number) if number.is_integer() and "." not in node.this else number
+    written = Decimal(node.this)
+    if written == written.to_integral_value() and node.this.isdigit():
+        return int(node.this)
+    # A number that a float does not hold would be another one in the file.
+    return float(written) if Decimal(repr(float(written))) == written else None
 
 
 def _settings(check: Check | Monitor) -> _Json:
@@ -245,8 +249,7 @@ def _rule(check: Check | Monitor) -> _Json:
         }
         if settings:
             made["customProperties"] = [{"property": k, "value": v} for k, v in settings.items()]
-    if check.severity is Severity.WARN:
-        made["severity"] = "warning"
+    made["severity"] = "warning" if check.severity is Severity.WARN else "error"
     return made
 
 

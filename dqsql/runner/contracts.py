@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -76,11 +77,13 @@ def import_contract(
     path, shown = _inside(project.root, Path(file))
     names = object_names(path, shown) if name is None else [name]
     is_only = len(object_names(path, shown)) == 1
-    contracts = []
+    contracts: list[ImportedContract] = []
     for each in names:
         contract = read_odcs(path, shown, each)
         text = _model_text(project, contract, shown if is_only else f"{shown}#{each}")
-        target_file = f"checks/{_file_name(each)}.sql"
+        taken = {contract.path for contract in contracts}
+        numbered = (_file_name(each) + (f"_{n}" if n > 1 else "") for n in itertools.count(1))
+        target_file = next(p for n in numbered if (p := f"checks/{n}.sql") not in taken)
         written = write and not (project.root / target_file).exists()
         if written:
             (project.root / "checks").mkdir(exist_ok=True)
@@ -149,14 +152,19 @@ def _file_name(name: str) -> str:
 def _model_text(project: Project, contract: Contract, setting: str) -> str:
     # A column that is gone is a finding of the contract's, and no SELECT that does not work.
     return (
-        f"{{{{ config(contract = '{setting}') }}}}\n"
+        f"{{{{ config(contract = {_jinja_text(setting)}) }}}}\n"
         f"select *\nfrom {_relation(project, contract.name)}\n"
     )
+
+
+def _jinja_text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _relation(project: Project, name: str) -> str:
     """The source of that name, else the table."""
     for source in project.sources:
         if source.table.lower() == name.lower():
-            return f"{{{{ source('{source.name}', '{source.table}') }}}}"
+            return f"{{{{ source({_jinja_text(source.name)}, {_jinja_text(source.table)}) }}}}"
     return ".".join(plain_name(part) for part in name.split("."))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def project_warnings(project: Project) -> tuple[str, ...]:
     """What a person should know after a run: stale files, tests that are left to dbt."""
-    warnings = (*project.warnings, *_time_zone(project.target))
+    warnings = (*project.warnings, *_time_zone(project.target), *_unchecked(project.models))
     of_dbt = [m for m in project.models if m.relation is not None]
     if of_dbt and not any(m.annotations or m.config.extra.get(SETTING) for m in of_dbt):
         return (
@@ -37,6 +37,15 @@ def project_warnings(project: Project) -> tuple[str, ...]:
         f"{tests} left to `dbt test`; `dqsql ls --dbt-tests --resource-type left_test` says which"
         " and why",
     )
+
+
+def _unchecked(models: Iterable[CheckModel]) -> tuple[str, ...]:
+    """What contracts promise and no check is about, in one line."""
+    texts = [text for model in models for text in model.unchecked]
+    if not texts:
+        return ()
+    promises = plural(len(texts), "promise of a contract is", "promises of contracts are")
+    return (f"{promises} not checked: {first_of(texts, 2)}",)
 
 
 def _time_zone(target: Target) -> tuple[str, ...]:

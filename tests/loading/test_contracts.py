@@ -12,10 +12,12 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
 from dqsql.errors import ConfigError
 from dqsql.loading import load_project
-from dqsql.loading.contracts.odcs import Unfit, read_odcs, rule_of, value_checks
+from dqsql.loading.contracts.odcs import read_odcs
+from dqsql.loading.contracts.rules import Unfit, rule_of, value_checks
 from dqsql.model.project import Severity
 from dqsql.monitors import registry
 from dqsql.monitors.catalog import catalog_of
+from dqsql.runner.warnings import project_warnings
 
 # Loading asks which settings monitors have.
 assert registry.all_kinds()
@@ -121,6 +123,17 @@ def test_a_query_with_a_condition_and_what_is_not_understood() -> None:
             "more than one aggregate",
         ),
         ({"metric": "rowCount", "mustBe": "many"}, "not a number"),
+        ({"metric": "rowCount", "mustBe": 1, "mustBeLesThan": 9}, "mustBeLesThan is no condition"),
+        ({"metric": "rowCount", "mustBeBetween": [1]}, "takes two numbers"),
+        ({"metric": "nullValues", "mustBe": 0, "unit": "permille"}, "neither rows nor percent"),
+        (
+            {
+                "type": "sql",
+                "query": "select count(*) from {object} tablesample (5 rows)",
+                "mustBe": 1,
+            },
+            "more than one aggregate",
+        ),
     ):
         with pytest.raises(Unfit, match=reason):
             rule_of(rule, "x")
@@ -141,7 +154,8 @@ def test_settings_of_a_rule_for_dqsql_are_its_custom_properties() -> None:
 def test_options_of_logical_types() -> None:
     options = {"minLength": 11, "pattern": "ACC[0-9]{8}", "exclusiveMaximum": "2021-01-01"}
     data = {"logicalType": "date", "enum": [{"value": "a"}, {"value": 3}]}
-    found = value_checks(options, data)
+    found, left = value_checks(options, data)
+    assert left == []
     assert [c.expression for c in found] == [
         "satisfies({c} is null or {c} < date '2021-01-01')",
         "satisfies({c} is null or length({c}) >= 11)",
@@ -153,15 +167,91 @@ def test_options_of_logical_types() -> None:
 def test_bounds_before_version_3_1_are_exclusive_by_a_second_option() -> None:
     options = {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}
     more = {"multipleOf": 5, "uniqueItems": True}
-    found = value_checks({**options, **more}, {"logicalType": "integer"})
+    found, _ = value_checks({**options, **more}, {"logicalType": "integer"})
     assert [c.expression.removeprefix("satisfies({c} is null or ") for c in found] == [
         "{c} <= 9)",
         "{c} > 0)",
         "size(array_distinct({c})) = size({c}))",
         "{c} % 5 = 0)",
     ]
-    with pytest.raises(Unfit, match=r"multipleOf 0\.1: only whole numbers"):
-        value_checks({"multipleOf": 0.1}, {"logicalType": "number"})
+    (found,), _ = value_checks({"multipleOf": 0.1}, {"logicalType": "number"})
+    assert found.expression.endswith("try_cast({c} as decimal(38,18)) % 0.1 = 0)")
+
+
+def test_an_option_that_cannot_be_read_leaves_the_others() -> None:
+    options = {"minimum": 0, "maximum": "many", "multipleOf": 0, "pattern": None}
+    found, left = value_checks(options, {"enum": [1, None, {"value": 2}]})
+    assert [c.expression for c in found] == [
+        "satisfies({c} is null or {c} >= 0)",
+        "accepted_values(1, 2)",
+    ]
+    assert left == ["'many' is not a number", "multipleOf 0 is not above 0"]
+    # Without a logical type, the physical one says what a bound is.
+    (since,), _ = value_checks({"minimum": "2020-01-01"}, {"physicalType": "DATE"})
+    assert since.expression == "satisfies({c} is null or {c} >= date '2020-01-01')"
+
+
+@pytest.mark.parametrize(
+    ("promise", "message"),
+    [
+        ('required: "true"', "required must be true or false, not 'true'"),
+        ("unique: 1", "unique must be true or false"),
+        ("quality: {metric: nullValues, mustBe: 0}", "quality must be a list"),
+        ("quality: [never null]", "a rule of quality is a mapping, not 'never null'"),
+        ("enum: EU", "enum must be a list, not 'EU'"),
+        ("logicalTypeOptions: [minimum]", "logicalTypeOptions must be a mapping"),
+        ("logicalType: string, enum: [NO, SE]", "False is no text"),
+        (
+            "logicalType: string, quality: [{metric: invalidValues, arguments: {validValues: [NO]},"
+            " mustBe: 0}]",
+            "False is no text",
+        ),
+    ],
+)
+def test_a_promise_that_is_none_is_an_error(tmp_path: Path, promise: str, message: str) -> None:
+    file = tmp_path / "c.yaml"
+    head = "apiVersion: v3.1.0\nkind: DataContract\n"
+    file.write_text(
+        f"{head}schema:\n  - name: a\n    properties:\n      - {{name: x, {promise}}}\n"
+    )
+    with pytest.raises(ConfigError, match=message) as error:
+        read_odcs(file, "c.yaml")
+    assert error.value.span is not None and error.value.span.line == 6
+
+
+def test_what_is_not_checked_is_told_in_each_run(tmp_path: Path) -> None:
+    (tmp_path / "dqsql_project.yml").write_text("name: shop\n")
+    for name, rule in (("a", "multipleOf: 0"), ("b", "minimum: 0")):
+        (tmp_path / f"{name}.yaml").write_text(
+            "apiVersion: v3.1.0\nkind: DataContract\nschema:\n  - name: orders\n    properties:\n"
+            f"      - {{name: x, logicalTypeOptions: {{{rule}}}}}\n"
+        )
+        (tmp_path / "checks").mkdir(exist_ok=True)
+        text = f"{{{{ config(contract = '{name}.yaml') }}}}\nselect 1 as x"
+        (tmp_path / "checks" / f"{name}.sql").write_text(text)
+    assert project_warnings(load_project(tmp_path)) == (
+        "1 promise of a contract is not checked: orders: x: multipleOf 0 is not above 0",
+    )
+
+
+def test_what_the_model_says_weaker_stands_beside_the_promise(tmp_path: Path) -> None:
+    (tmp_path / "dqsql_project.yml").write_text("name: shop\n")
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "m.sql").write_text(
+        "{{ config(contract = {'columns': {'a': 'int not null', 'b': 'int not null'}}) }}\n"
+        "select 1 as a, -- @not_null {severity: warn}\n 2 as b -- @not_null {name: mine}\n"
+    )
+    (model,) = load_project(tmp_path).models
+    said = [
+        (a.column, a.settings.severity, a.settings.name, a.settings.tags)
+        for a in model.annotations
+        if a.expression == "not_null"
+    ]
+    assert said == [
+        ("a", Severity.WARN, None, ()),
+        ("b", None, "mine", ("contract",)),
+        ("a", None, None, ("contract",)),
+    ]
 
 
 def test_settings_in_braces_of_a_rule_for_dqsql() -> None:
@@ -268,8 +358,10 @@ def _enforced(shop: Path, meta: Any = None) -> list[tuple[str | None, str]]:
 
 def test_what_dbt_enforces(shop: Path) -> None:
     assert _enforced(shop) == [
+        # What the model says already is promised, too.
+        ("customer_id", "unique"),
+        ("customer_id", "not_null"),
         (None, "schema_is('customer_id bigint, name string', closed => true)"),
-        # That the key is unique and not null is said in the model already.
         ("name", "satisfies(coalesce(length(name) > 1, true))"),
         (None, "unique(`customer_id`, `name`)"),
     ]

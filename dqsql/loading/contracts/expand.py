@@ -21,7 +21,7 @@ from dqsql.model.contract import (
     is_logical,
     spark_type,
 )
-from dqsql.model.project import CONTRACT_TAG, Annotation, CheckModel
+from dqsql.model.project import CONTRACT_TAG, Annotation, CheckModel, Severity
 
 SETTING = "contract"
 _KEYS = ("file", "object", "columns", "key", "extra", "checks")
@@ -49,13 +49,27 @@ def with_contract(
         contract = declared or read_contract(setting, root, model.name, span)
     except DqsqlError as error:
         return model, error
-    own = {(a.expression.strip(), (a.column or "").lower()) for a in model.annotations}
-    added = [
-        a
-        for a in contract_annotations(contract, model)
-        if (a.expression, (a.column or "").lower()) not in own
-    ]
-    return replace(model, annotations=(*model.annotations, *added)), None
+    promised, own = list(contract_annotations(contract, model)), list(model.annotations)
+    for place, annotation in enumerate(model.annotations):
+        same = [p for p in promised if _keeps(annotation, p)]
+        if same:
+            promised = [p for p in promised if p not in same]
+            tags = (*annotation.settings.tags, CONTRACT_TAG)
+            own[place] = replace(annotation, settings=replace(annotation.settings, tags=tags))
+    unchecked = tuple(f"{contract.name}: {text}" for text in contract.left)
+    return replace(model, annotations=(*own, *promised), unchecked=unchecked), None
+
+
+def _keeps(own: Annotation, promise: Annotation) -> bool:
+    """Whether an annotation of the model demands all that the contract does."""
+    if own.expression.strip() != promise.expression:
+        return False
+    if (own.column or "").lower() != (promise.column or "").lower():
+        return False
+    if own.settings.severity not in (promise.settings.severity, Severity.ERROR):
+        return False
+    told: dict[str, Any] = {"severity": None, "name": None, "tags": (), "description": None}
+    return replace(own.settings, **told) == replace(promise.settings, **told)
 
 
 def read_contract(setting: Any, root: Path, name: str, span: Span) -> Contract:
