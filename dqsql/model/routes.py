@@ -29,6 +29,10 @@ class RoutedFinding(Protocol):
     def severity(self) -> str:
         """The severity of its check."""
 
+    @property
+    def status(self) -> str:
+        """Its status: a check of severity error may only warn, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -51,10 +55,11 @@ class Route:
 
     def wants(self, notice: RoutedFinding) -> bool:
         """Whether the finding goes this way."""
+        severity = "warn" if notice.status == "warn" else notice.severity
         return (
             (not self.owners or notice.owner in self.owners)
             and (not self.tags or bool(set(self.tags) & set(notice.tags)))
-            and (self.severity is None or notice.severity == self.severity)
+            and (self.severity is None or severity == self.severity)
         )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +26,14 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> N
         ValueError: the address is none.
     """
     content = {"Content-Type": "application/json", **headers}
+    parts = urllib.parse.urlsplit(url)
+    if parts.username is not None:
+        # What stands before the host is sent as browsers do.
+        pair = (
+            f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        )
+        content["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     request = urllib.request.Request(url, body, content, method="POST")
     try:
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout):

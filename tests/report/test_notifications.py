@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shlex
 import socketserver
@@ -16,6 +17,7 @@ import pytest
 from dqsql.errors import ConfigError, NotificationError
 from dqsql.model.routes import read_routes
 from dqsql.report.notifications import Notice, body_of, finding_url, payload, send, title_of
+from dqsql.report.posting import post
 
 
 def notice(**more: Any) -> Notice:
@@ -48,6 +50,7 @@ class Webhook(HTTPServer):
 
     def __init__(self) -> None:
         self.taken: list[Any] = []
+        self.authorized: list[str | None] = []
         super().__init__(("127.0.0.1", 0), _Keeper)
 
     @property
@@ -61,6 +64,7 @@ class _Keeper(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.taken.append(json.loads(body))
+        self.server.authorized.append(self.headers["Authorization"])
         self.send_response(self.server.status)
         self.send_header("Location", f"{self.server.url}/login")
         self.end_headers()
@@ -148,6 +152,12 @@ def test_webhooks(webhook: Webhook, kind: str, text_of: Callable[[Any], str]) ->
     if kind != "webhook":
         assert "FAIL m: not_null on c (3 batches, 2025-03-01 to 2025-03-03)" in text
         assert "dqsql explain m.c.not_null --batch 2025-03-03" in text
+
+
+def test_a_user_in_the_address_is_told_to_the_server(webhook: Webhook) -> None:
+    post(webhook.url.replace("//", "//ann:p%40ss@"), b"{}", {}, 5)
+    post(webhook.url, b"{}", {}, 5)
+    assert webhook.authorized == [f"Basic {base64.b64encode(b'ann:p@ss').decode()}", None]
 
 
 def test_a_message_names_owner_place_and_the_page_of_the_report() -> None:
@@ -240,6 +250,8 @@ def test_routes() -> None:
     assert not route.wants(notice(owner="bob"))
     assert not route.wants(notice(tags=("weekly",)))
     assert not route.wants(notice(severity="warn"))
+    # By another bound of its own it only warns.
+    assert not route.wants(notice(status="warn"))
     assert routes(webhook="HOOK").wants(notice(owner="", tags=()))
 
 
