@@ -27,7 +27,7 @@ class UnevenFiles:
 
     `missing` are the columns that older files have and the `newest` one lacks; columns may also be
     fields of structs, of which none is listed. `unlike` has a file of each schema, the newest last,
-    where types of numbers differ, and is empty elsewhere.
+    where types differ, and is empty elsewhere.
     """
 
     newest: Path
@@ -40,8 +40,8 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
 
     Spark can merge their schemas then (its option `mergeSchema`), but not where a column has whole
     numbers of 32 bits in one Parquet file and of 64 in another, though it can read both as the
-    latter. None where all have the same columns, and where types differ in other ways, which is for
-    Spark to refuse or to cast.
+    latter; and not where types have nothing in common, though nobody may read that column. None
+    where all have the same columns, and for files of ORC with other types.
     """
     files = sorted(files_at(Path(path)) or (), key=lambda f: (f.stat().st_mtime, f))
     if len(files) < 2:
@@ -62,7 +62,7 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
         for field in schema if plain not in schemas else ():
             known = merged.setdefault(field.name.lower(), field)
             merged[field.name.lower()] = known.with_type(merging.both(known.type, field.type))
-        if merging.unlike or (merging.widened and file_format == "orc"):
+        if merging.widened and file_format == "orc":
             return None
         names[file] = {f.name.lower() for f in schema}
         schemas.pop(plain, None)
@@ -83,14 +83,12 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
 class _Merging:
     """What was seen while types were merged.
 
-    `widened` says that Spark needs to be told the type: of numbers of two sizes, or of fields that
-    are written in two ways. `lacking` says that structs have fields which others lack,
-    `unlike` that types have nothing in common.
+    `widened` says that Spark needs to be told the type: where types differ, or fields are written
+    in two ways. `lacking` says that structs have fields which others lack.
     """
 
     widened: bool = False
     lacking: bool = False
-    unlike: bool = False
 
     def both(self, one: pa.DataType, other: pa.DataType) -> pa.DataType:
         """A type with the fields of two."""
@@ -105,7 +103,6 @@ class _Merging:
         if pa.types.is_list(one) and pa.types.is_list(other):
             return pa.list_(self.both(one.value_type, other.value_type))
         self.widened = True
-        self.unlike |= not _is_widened({one, other})
         return one
 
     def _struct(self, one: Sequence[pa.Field], other: Sequence[pa.Field]) -> pa.DataType:
@@ -129,13 +126,6 @@ def _as_stored(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz and "UTC")
     return _LARGE.get(kind, kind)
-
-
-def _is_widened(kinds: set[pa.DataType]) -> bool:
-    """Whether Spark reads Parquet files of all of these types as the widest of them."""
-    alike = (pa.types.is_signed_integer, pa.types.is_floating)
-    decimals = all(map(pa.types.is_decimal, kinds)) and len({kind.scale for kind in kinds}) == 1
-    return decimals or any(all(map(test, kinds)) for test in alike)
 
 
 def _schema(file: Path, file_format: str) -> pa.Schema:

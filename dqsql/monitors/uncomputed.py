@@ -105,9 +105,7 @@ class UncomputedChecks:
 
 
 def checked_apart(
-    done: ModelResult,
-    hopeless: Iterable[str],
-    check: Callable[[tuple[str, ...]], ModelResult],
+    done: ModelResult, hopeless: Iterable[str], check: Callable[[tuple[str, ...]], ModelResult]
 ) -> ModelResult:
     """The result of batches that were checked together, without errors that are of one alone.
 

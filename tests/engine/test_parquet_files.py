@@ -45,7 +45,7 @@ def folder_of(tmp_path: Path, *tables: dict[str, pa.Array]) -> Path:
         ((OLD, ADDED), []),
         ((ADDED, OLD), ["y"]),
         ((OLD, ADDED, OLD), ["y"]),
-        ((OLD, OTHER_TYPE), None),
+        ((OLD, OTHER_TYPE), []),
         ((OLD, NARROW), []),
         (({**ADDED, "s": STRUCT}, {"id": pa.array([4]), "s": MORE}), ["y"]),
         ((ADDED, {"id": pa.array([4]), "y": pa.array(["a"], pa.large_string())}), None),
@@ -66,7 +66,7 @@ def folder_of(tmp_path: Path, *tables: dict[str, pa.Array]) -> Path:
         (({"s": STRUCT}, {"s": SWAPPED}), None),
         (({"s": STRUCT}, {"s": pa.array([{"K": 1, "v": [{"x": 2}]}])}), []),
         (({"s": STRUCT}, {"s": SHORT}), []),
-        (({"s": STRUCT}, {"s": pa.array([{"k": 1, "v": [{"x": "2"}]}]), **ADDED}), None),
+        (({"s": STRUCT}, {"s": pa.array([{"k": 1, "v": [{"x": "2"}]}]), **ADDED}), []),
         ((), None),
     ],
 )
@@ -99,6 +99,23 @@ def test_numbers_of_other_sizes_are_read(spark: SparkSession, tmp_path: Path, ba
     }
     found = {(r[0], r.x, int(r.d), r.more) for r in rows.select("id", "x", "d", "more").collect()}
     assert found == {(1, 0.5, 1, None), (2**40, 0.1, 10**9, "a")}
+
+
+def test_a_column_of_two_kinds_leaves_the_others_as_they_are(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    old = {"id": pa.array([1], pa.int32()), "kind": pa.array([7])}
+    new = {"id": pa.array([2**40]), "kind": pa.array(["a"]), "more": pa.array([True])}
+    folder = folder_of(tmp_path, old, new)
+    rows = read_source(spark, Source("raw", "t", "`t_of_kinds`", Span("s.yml"), str(folder)))
+    assert rows.schema["id"].dataType.simpleString() == "bigint"
+    # The newest one is what the next files are like.
+    assert rows.schema["kind"].dataType.simpleString() == "string"
+    assert {(r.id, r.more) for r in rows.select("id", "more").collect()} == {
+        (1, None),
+        (2**40, True),
+    }
+    assert [r.kind for r in rows.where("day = 1").select("kind").collect()] == ["a"]
 
 
 def test_what_the_path_says_is_not_missing(tmp_path: Path) -> None:
