@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import DqsqlError
 from dqsql.model import tables
-from dqsql.model.results import Status
 from dqsql.model.table import Table
 
 if TYPE_CHECKING:
@@ -52,12 +51,6 @@ class Work:
     findings: Sequence[Mapping[str, Any]] = ()
     replaced: Sequence[Mapping[str, Any]] = ()
     state: Callable[[], None] | None = None
-
-    @property
-    def may_go_on(self) -> bool:
-        """Whether checks failed on several batches, each of which is then tried by itself."""
-        verdicts = self.parts[tables.RESULTS].rows if len(self.batches) > 1 else ()
-        return any(row["status"] == Status.ERROR.value for row in verdicts)
 
 
 @dataclass

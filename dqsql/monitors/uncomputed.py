@@ -3,7 +3,7 @@
 Whether a check works now is only known by computing it: on the oldest of the batches that lack it,
 and on the newest. Where it does, the others follow in parts, each four times as large as the one
 before it, so that a batch on whose values it fails is not in the way of others. They come before
-the batches that are new, which are compared with them. Batches of one run are parted likewise.
+the batches that are new, which are compared with them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from dqsql.engine.history import stored_rows
 from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
-from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, ModelResult, Result, Status
 from dqsql.model.tables import RESULTS
@@ -102,32 +101,6 @@ class UncomputedChecks:
             return done
         results = (*done.results, *left)
         return replace(done, results=results, groups=grouped(results))
-
-
-def checked_apart(
-    done: ModelResult, hopeless: Iterable[str], check: Callable[[tuple[str, ...]], ModelResult]
-) -> ModelResult:
-    """The result of batches that were checked together, without errors that are of one alone.
-
-    A value of one batch can fail the statement of all: those that lack a check are checked again
-    in smaller parts. `hopeless` are the ids of checks that Spark refuses whatever the batch.
-    """
-    errors: dict[str, list[Result]] = {b: [] for b in sorted(done.batches, key=batch_order)[::-1]}
-    for result in done.results:
-        if result.status is Status.ERROR and result.batch in errors:
-            errors[result.batch].append(result)
-    if len(errors) < 2:
-        return done
-    apart = UncomputedChecks(errors, frozenset(), frozenset(hopeless))
-    again = apart.checked_again((), check)
-    if again is None:
-        return done
-    kept = tuple(b for b in done.batches if b not in again.batches)
-    results = tuple(r for r in done.results if r.batch not in again.batches)
-    # Their rows are counted once.
-    first = replace(done, batches=kept, results=results)
-    joined = joined_results(first, replace(again, rows=0, metrics=0))
-    return replace(joined, batches=tuple(sorted(joined.batches, key=batch_order)))
 
 
 def errors_by_batch(results: Iterable[Result]) -> Counter[str | None]:

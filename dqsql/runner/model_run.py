@@ -58,7 +58,7 @@ from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, miscounte
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.rates import ProjectRates
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
-from dqsql.monitors.uncomputed import UncomputedChecks, checked_apart
+from dqsql.monitors.uncomputed import UncomputedChecks
 from dqsql.runner.stages import (
     ModelVerdicts,
     TestedBatches,
@@ -151,20 +151,20 @@ class ModelRun:
         plan = self.plan if tested is None else tested.plan
         owed = [b for b in choice.owed if b not in self._reviewed]
         uncomputed = UncomputedChecks.of(plan, self.store, owed)
+        store = self._write if owed else self.journal.add
         self._to_come = frozenset((*owed, *(() if tested is None else tested.batches)))
 
         def again(part: tuple[str, ...]) -> ModelResult:
             self.plan, self._before = plan, None
             owing = self._analysed(BatchChoice(part, sizes=choice.sizes))
-            return self._checked(owing, now=True)
+            return self._checked(owing, self._write)
 
-        refused = () if tested is None else tuple(tested.part.errors)
-        done = uncomputed.checked_again(refused, again)
+        done = uncomputed.checked_again(() if tested is None else tested.part.errors, again)
         if tested is not None:
             if done is not None:
                 self.plan, self._before = plan, None
                 tested = self._analysed(tested.choice)
-            new = checked_apart(self._checked(tested, now=bool(owed)), refused, again)
+            new = self._checked(tested, store)
             uncomputed.note(new.results)
             done = new if done is None else joined_results(done, new)
         done = done or self._nothing(choice)
@@ -177,8 +177,8 @@ class ModelRun:
         looks, why = self._looks, nothing_new_note(choice, self.request)
         return self._result(notes, skipped=why, scans=looks, waiting=waiting, gone=choice.gone)
 
-    def _checked(self, tested: TestedBatches, *, now: bool) -> ModelResult:
-        """Check batches, in parts where monitors learn midway; write them `now`, or with others."""
+    def _checked(self, tested: TestedBatches, store: Callable[[Work], None]) -> ModelResult:
+        """Check batches; in parts where monitors learn midway what is to be counted of the rest."""
         checks, replaced = self.plan.checks, self._reopen(tested.batches)
         self._streaks = streaks_of(self.plan, checks, self.store, self.ledger, tested.batches)
         self.phases.enter(SCAN)
@@ -187,17 +187,16 @@ class ModelRun:
         if verdicts.judged.rest:
             first, rest = tested.choice.parted(verdicts.judged.rest)
             self.plan = tested.plan
-            done = self._checked(self._analysed(first), now=True)
+            done = self._checked(self._analysed(first), self._write)
             self.plan, self._before = tested.plan, None
-            return joined_results(done, self._checked(self._analysed(rest), now=now))
+            return joined_results(done, self._checked(self._analysed(rest), store))
         samples = FailureSampler(
             self.plan, self.spark, self.store, self.limits, self.run_id, self.now
         ).sample(verdicts.all, tested.batch_type, self._columns, self._own_batch)
         of_batches = partial(BatchFilter, spark_type=tested.batch_type, types=self._columns)
         returned = returned_rows(self.plan, self.spark, samples.results, of_batches)
         split = self._split(tested, verdicts)
-        work = replace(self._work(tested, verdicts, samples, sound, split), replaced=replaced)
-        (self._write if now or work.may_go_on else self.journal.add)(work)
+        store(replace(self._work(tested, verdicts, samples, sound, split), replaced=replaced))
         notes = (*self.plan.notes, *self._notes(tested, verdicts, samples, sound))
         return self._result(
             (*notes, *samples.notes, *returned.notes, *split.notes),
@@ -299,15 +298,16 @@ class ModelRun:
             execution = self._execution(BatchChoice(()), kind)
             kind = execution.batch_type(model.config.batch_by, view)
             self._step("looking for new batches")
-        known, columns, limits = len(self.discovered), self._columns, self.limits
-        found = Discovery(self.spark, self.project, model, limits, kind, columns, self.discovered)
+        discovered, known = self.discovered, len(self.discovered)
+        columns, limits = self._columns, self.limits
+        discovery = Discovery(self.spark, self.project, model, limits, kind, columns, discovered)
 
         def retire(batches: Iterable[str | None]) -> None:
             renamed = take_renamed(self.ledger, Meaning(batch_type=kind), batches)
             self.retired = {**self.retired, **renamed}
 
-        choice = found.choose(self.request, self.ledger, self._own_batch, retire)
-        self._looks = len(self.discovered) - known
+        choice = discovery.choose(self.request, self.ledger, self._own_batch, retire)
+        self._looks = len(discovered) - known
         how = self.ledger, self.now, columns, limits.reviewed
         return with_known(choice, self.plan, *how), kind
 
