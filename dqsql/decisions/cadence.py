@@ -54,7 +54,9 @@ _CLOCKS = (
 _AN_HOUR = dt.timedelta(hours=1)
 # So far may local times be ahead of UTC.
 _EARLIEST = dt.timedelta(hours=14)
-# In the details of a verdict: it tells of nothing but a batch that has not come.
+# Hours may come once a day, on the day after.
+_LATEST = dt.timedelta(hours=36)
+# In the details of a verdict: it tells of nothing but a batch, or newer rows, that have not come.
 MISSES_NEXT = "misses_next"
 
 
@@ -440,13 +442,15 @@ def live_delays(
 ) -> list[dt.timedelta]:
     """How long after their end batches came, of those that were checked as they came in.
 
-    Of batches that were first seen at one time only the newest says when batches come. A backfill
+    Of batches that were first seen at one time the oldest says how long one may wait. A backfill
     long after says nothing.
 
     Args:
         ends: when batches ended and when they were first seen, in the order of their ends.
         step: from one batch to the next.
     """
-    newest = {seen: seen - end for end, seen in ends}
-    live = [d for d in newest.values() if -_EARLIEST <= d <= max(3 * step, _DAY)]
-    return live[-10:]
+    waits: dict[dt.datetime, dt.timedelta] = {}
+    for end, seen in ends:
+        waits.setdefault(seen, seen - end)
+    earliest, latest = max(step, _EARLIEST), max(3 * step, _LATEST)
+    return [d for d in waits.values() if -earliest <= d <= latest][-10:]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
+from dqsql.decisions.cadence import MISSES_NEXT
 from dqsql.errors import DqsqlError, IncomparableError, QueryError
 from dqsql.model.batches import batch_order
 from dqsql.model.metric_traits import NUMBERS_ONLY, TOO_LARGE_SUM
@@ -86,18 +87,23 @@ def constraint_results(
 ) -> Iterator[Result]:
     """The verdicts on the constraints of a plan, from what Spark said of its checks.
 
-    `checked` are the batches that are known, `about_now` the ids of checks that compare a batch
-    with the start of the run, `types` the Spark types of columns.
+    `checked` are the batches that are known, `about_now` the metrics that compare a batch with the
+    start of the run, `types` the Spark types of columns.
     """
     metrics = {m.alias: m for m in plan.metrics}
     newest = max({o.batch for o in outcomes}.union(checked), key=batch_order, default=None)
-    # How old a batch is says something of the newest one only.
-    return (
-        constraint_result(outcome, metrics, types)
-        for outcome in outcomes
-        if (outcome.batch == newest or outcome.check.id not in about_now)
-        and (outcome.segment is None or outcome.check.judges_segments)
-    )
+    for outcome in outcomes:
+        read = set(outcome.check.metrics)
+        # How old a batch is says something of the newest one only.
+        if outcome.batch != newest and not read.isdisjoint(about_now):
+            continue
+        if outcome.segment is not None and not outcome.check.judges_segments:
+            continue
+        result = constraint_result(outcome, metrics, types)
+        if result.is_finding and read and read.issubset(about_now):
+            # Its rows are none the worse for it.
+            result = replace(result, details={**result.details, MISSES_NEXT: True})
+        yield result
 
 
 def unevaluated(

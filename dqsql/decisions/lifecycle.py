@@ -461,6 +461,12 @@ def was_muted_since(row: Mapping[str, Any]) -> bool:
     return until is not None and notified_at is not None and in_zone(notified_at) < in_zone(until)
 
 
+def sound_batches(results: Iterable[Result], batches: Sequence[str]) -> frozenset[str]:
+    """The batches of which no check failed: `results` are those of checks of scope `delta`."""
+    failed = {r.batch for r in results if r.status is Status.FAIL and not misses_next(r)}
+    return frozenset(b for b in batches if b not in failed)
+
+
 def batch_statuses(
     results: Iterable[Result],
     batches: Iterable[str],
@@ -473,7 +479,7 @@ def batch_statuses(
     A review (`accept` or `reject` by batch) decides on a batch with findings; warnings alone keep a
     rejected one out. One without any was repaired since it was rejected. A check that could not be
     computed says nothing of a batch, unless a run `holds` rows back until all have been; nor does
-    one that misses a batch behind it.
+    one that misses a batch behind it, or newer rows.
     """
     statuses = dict.fromkeys(batches, BatchStatus.ACCEPTED)
     bad_batches = set()

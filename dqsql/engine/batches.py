@@ -424,7 +424,9 @@ def unlike_before_note(
     `before` and `after` are the ledgers of before and after the run that checked `batches`;
     `left_out` are judged in this run, too.
     """
-    changed = [b for b in batches if _weight(before.get(b)) != _weight(after.get(b))]
+    # Other names say nothing of what comes first.
+    named = [b for b in batches if read_time(b) is not None or read_number(b) is not None]
+    changed = [b for b in named if _weight(before.get(b)) != _weight(after.get(b))]
     later, flags = _later(before, changed, {*batches, *left_out})
     if not later:
         return ()

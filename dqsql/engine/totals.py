@@ -43,7 +43,7 @@ from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import StateColumn
 from dqsql.model.project import Scope
-from dqsql.model.results import BatchRecord, Result, Status
+from dqsql.model.results import BatchRecord
 from dqsql.model.wording import plural
 
 if TYPE_CHECKING:
@@ -343,15 +343,6 @@ class CumulativeRun:
                 f"cumulative metrics leave out {earlier}, in which {why} yet;"
                 " --full-refresh checks all batches again",
             )
-
-
-def sound_batches(results: Iterable[Result], batches: Sequence[str]) -> frozenset[str]:
-    """The batches on which no check failed.
-
-    `results` are those of checks of scope `delta` alone: see `BatchRecord.counts`.
-    """
-    failed = {r.batch for r in results if r.status is Status.FAIL}
-    return frozenset(b for b in batches if b not in failed)
 
 
 def fingerprint(counted: Iterable[BatchRecord], parts: Iterable[str]) -> str:

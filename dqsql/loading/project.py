@@ -252,7 +252,7 @@ def _load_models(
     for file in files:
         own: list[DqsqlError] = []
         model = load_model(file, config, library, context, own)
-        model, wrong = with_contract(model, root)
+        model, wrong = with_contract(model, root, severity=config.severity)
         if wrong is not None:
             own.append(wrong)
         loaded.append(model)

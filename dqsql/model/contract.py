@@ -41,6 +41,9 @@ _PLAIN = frozenset(
 _NOWHERE = Span("")
 # A word that is no name of a field: those stand before a colon.
 _WORD = re.compile(r"(?<!\w)([a-z_]\w*)(?!\w)\s*(\([\d\s,]*\))?(?!\s*:)")
+# A field without the colon, as SQL also has it: `struct<a int, b string>`.
+_FIELD = re.compile(r"(?<=[<,])( ?\w+) (?=[a-z])(?!collate )")
+_AFTER_NAME = re.compile(r"^\s+([a-z])")
 _QUOTED = re.compile(r"(`(?:[^`]|``)*`)")
 _DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
 _TIME = re.compile(r"time\(\d\)")
@@ -128,8 +131,10 @@ def spark_type(text: str) -> str | None:
     `string`, as Spark reads it.
     """
     parts = _QUOTED.split(text.lower())
-    # Names of fields in quotes stay as they are.
-    parts[::2] = (_plain_types(part) for part in parts[::2])
+    # Names of fields in quotes stay as they are; a colon behind them may be left out.
+    parts[::2] = (
+        _plain_types(_AFTER_NAME.sub(r":\1", p) if i else p) for i, p in enumerate(parts[::2])
+    )
     plain_type = "".join(parts)
     parametric = (_DECIMAL, _TIME, _NESTED)
     is_known = plain_type in _PLAIN or any(kind.fullmatch(plain_type) for kind in parametric)
@@ -138,6 +143,7 @@ def spark_type(text: str) -> str | None:
 
 def _plain_types(text: str) -> str:
     words = " ".join(text.split()).replace("double precision", "double").replace(" not null", "")
+    words = _FIELD.sub(r"\1:", words)
     return _WORD.sub(_plain_type, words).replace(" ", "")
 
 

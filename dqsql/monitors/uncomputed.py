@@ -2,7 +2,8 @@
 
 Whether a check works now is only known by computing it: on the oldest of the batches that lack it,
 and on the newest. Where it does, the others follow in parts, each four times as large as the one
-before it, so that a batch on whose values it fails is not in the way of others. They come before
+before it, so that a batch on whose values it fails is not in the way of others. What was tried from
+the newest one on is then checked once more, in order. They come before
 the batches that are new, which are compared with them.
 """
 
@@ -11,11 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from dqsql.engine.history import stored_rows
 from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, ModelResult, Result, Status
 from dqsql.model.tables import RESULTS
@@ -57,16 +60,29 @@ class UncomputedChecks:
 
         `failing` are the ids of checks that Spark still refuses.
         """
-        done, again = None, 0
+        oldest: list[ModelResult] = []
+        failed: list[ModelResult] = []
+        newest: list[ModelResult] = []
+        again = 0
         for newest_first in (False, True):
             hopeless, size = self.refused.union(failing), 1
             while part := self._take(size, hopeless, newest_first=newest_first):
                 more = check(part)
-                hopeless |= self.note(more.results)
-                done = more if done is None else joined_results(done, more)
+                errors = self.note(more.results) - hopeless
+                hopeless |= errors
                 again, size = again + len(part), 4 * size
-        if done is None:
+                if newest_first:
+                    (failed if errors else newest).insert(0, more)
+                else:
+                    oldest.append(more)
+        if len(newest) > 1:
+            # The later ones were compared with batches that lacked those between them.
+            together = {batch for result in newest for batch in result.batches}
+            newest = [check(tuple(sorted(together, key=batch_order)))]
+        results = [*oldest, *failed, *newest]
+        if not results:
             return None
+        done = reduce(joined_results, results)
         were = plural(again, "batch was", "batches were")
         note = f"{were} checked again, since a check could not be computed before"
         return replace(done, notes=(*done.notes, note))

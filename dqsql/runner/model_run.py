@@ -16,7 +16,7 @@ from dqsql.compiler.monitors import for_types
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.scan import BatchFilter, Scan
 from dqsql.decisions.constraints import unevaluated
-from dqsql.decisions.lifecycle import batch_statuses, updated_findings
+from dqsql.decisions.lifecycle import batch_statuses, sound_batches, updated_findings
 from dqsql.decisions.reviews import flagged_last, of_same_failures
 from dqsql.decisions.streaks import Streaks
 from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run
@@ -40,7 +40,7 @@ from dqsql.engine.quarantine import RowSplitter, Split, outdated_split_note
 from dqsql.engine.relations import column_types
 from dqsql.engine.rows import Row, model_rows
 from dqsql.engine.storage import BatchPart
-from dqsql.engine.totals import CumulativeRun, meaning_notes, sound_batches
+from dqsql.engine.totals import CumulativeRun, meaning_notes
 from dqsql.engine.vanished import with_vanished
 from dqsql.engine.verdicts import StoredVerdicts
 from dqsql.errors import error_of

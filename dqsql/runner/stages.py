@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.aggregates.facts import asks_for_now, checks_about_now, is_of_rows
+from dqsql.compiler.aggregates.facts import asks_for_now, is_of_rows, metrics_about_now
 from dqsql.compiler.counts import counted_states
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.pruning import null_without_batch
@@ -236,7 +236,7 @@ def with_known(
         return choice
     if is_due(plan, ledger, now):
         why = "because another should have come by now"
-    elif checks_about_now(plan):
+    elif not metrics_about_now(plan).isdisjoint(m for c in plan.checks for m in c.metrics):
         why = "because its age is checked"
     elif choice.unbatched and checks_of_unbatched(plan, types):
         why = "because rows have no batch"
@@ -363,4 +363,4 @@ def constraints(
     if choice is not None and choice.unbatched and choice.batches:
         about, newest = checks_of_unbatched(plan, types), max(choice.batches, key=batch_order)
         outcomes = with_unbatched(outcomes, about, newest, measured.rows, choice.unbatched)
-    return constraint_results(plan, [*outcomes], checked, checks_about_now(plan), types)
+    return constraint_results(plan, [*outcomes], checked, metrics_about_now(plan), types)

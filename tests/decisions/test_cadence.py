@@ -148,7 +148,15 @@ def test_each_run_says_once_when_batches_come() -> None:
     # Hours that come five hours after their end, and one run that was late by ten batches.
     ends = [(START + n * HOUR, START + (n + 5) * HOUR) for n in range(20)]
     ends += [(START + n * HOUR, START + 35 * HOUR) for n in range(20, 30)]
-    assert live_delays(ends, HOUR) == [*[5 * HOUR] * 9, 6 * HOUR]
+    assert live_delays(ends, HOUR) == [*[5 * HOUR] * 9, 15 * HOUR]
+    # Four at a time wait for each other, and all hours of a day for the next one.
+    by_four = [(START + n * HOUR, START + (n // 4 * 4 + 4) * HOUR) for n in range(12)]
+    assert live_delays(by_four, HOUR) == [4 * HOUR] * 3
+    by_day = [(START + n * HOUR, START + (n // 24 * 24 + 30) * HOUR) for n in range(48)]
+    assert live_delays(by_day, HOUR) == [30 * HOUR] * 2
+    # Snapshots come on their day.
+    early = [(START + n * DAY, START + n * DAY - 22 * HOUR) for n in range(3)]
+    assert live_delays(early, DAY) == [-22 * HOUR] * 3
     # Local times may be ahead of UTC.
     ahead = [(START + n * HOUR, START + (n - 2) * HOUR) for n in range(5)]
     assert live_delays(ahead, HOUR) == [-2 * HOUR] * 5

@@ -85,6 +85,11 @@ def test_types(before: str, now: str, change: str | None) -> None:
         ),
         ("struct<`my col`:int, `a:text`:text>", "struct<`my col`:int,`a:text`:string>"),
         ("INT NOT NULL", "int"),
+        (
+            "struct<a int, `b c` array<struct<x double precision>>>",
+            "struct<a:int,`b c`:array<struct<x:double>>>",
+        ),
+        ("map<string, struct<a decimal(10, 2) not null>>", "map<string,struct<a:decimal(10,2)>>"),
         ("json", None),
         ("number(10,2)", None),
         ("", None),

@@ -123,6 +123,10 @@ def test_a_query_with_a_condition_and_what_is_not_understood() -> None:
             "more than one aggregate",
         ),
         ({"metric": "rowCount", "mustBe": "many"}, "not a number"),
+        (
+            {"metric": "invalidValues", "arguments": {"validValues": [None]}, "mustBe": 0},
+            "neither validValues nor pattern",
+        ),
         ({"metric": "rowCount", "mustBe": 1, "mustBeLesThan": 9}, "mustBeLesThan is no condition"),
         ({"metric": "rowCount", "mustBeBetween": [1]}, "takes two numbers"),
         ({"metric": "nullValues", "mustBe": 0, "unit": "permille"}, "neither rows nor percent"),
@@ -175,7 +179,10 @@ def test_bounds_before_version_3_1_are_exclusive_by_a_second_option() -> None:
         "{c} % 5 = 0)",
     ]
     (found,), _ = value_checks({"multipleOf": 0.1}, {"logicalType": "number"})
-    assert found.expression.endswith("try_cast({c} as decimal(38,18)) % 0.1 = 0)")
+    text = "try_cast(cast({c} as string) as decimal(38,18))"
+    assert found.expression.endswith(f"{text} % 0.1 = 0)")
+    (small,), _ = value_checks({"multipleOf": 0.00001}, {})
+    assert small.expression.endswith(" % 0.00001 = 0)")
 
 
 def test_an_option_that_cannot_be_read_leaves_the_others() -> None:
@@ -219,6 +226,22 @@ def test_a_promise_that_is_none_is_an_error(tmp_path: Path, promise: str, messag
     assert error.value.span is not None and error.value.span.line == 6
 
 
+@pytest.mark.parametrize(("default", "number"), [("error", 1), ("warn", 2)])
+def test_a_promise_of_severity_error_is_kept_by_the_default(
+    tmp_path: Path, default: str, number: int
+) -> None:
+    (tmp_path / "dqsql_project.yml").write_text(f"name: shop\nseverity: {default}\n")
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "c.yaml").write_text(
+        "apiVersion: v3.1.0\nkind: DataContract\nschema:\n  - name: m\n    quality:\n"
+        "      - {metric: rowCount, mustBeGreaterThan: 0, severity: error}\n"
+    )
+    text = "{{ config(contract = 'c.yaml') }}\nselect 1 as a\n-- @row_count > 0\n"
+    (tmp_path / "checks" / "m.sql").write_text(text)
+    (model,) = load_project(tmp_path).models
+    assert [a.expression for a in model.annotations] == ["row_count > 0"] * number
+
+
 def test_what_is_not_checked_is_told_in_each_run(tmp_path: Path) -> None:
     (tmp_path / "dqsql_project.yml").write_text("name: shop\n")
     for name, rule in (("a", "multipleOf: 0"), ("b", "minimum: 0")):
@@ -242,6 +265,7 @@ def test_what_the_model_says_weaker_stands_beside_the_promise(tmp_path: Path) ->
         "select 1 as a, -- @not_null {severity: warn}\n 2 as b -- @not_null {name: mine}\n"
     )
     (model,) = load_project(tmp_path).models
+    assert len(model.annotations) == 4
     said = [
         (a.column, a.settings.severity, a.settings.name, a.settings.tags)
         for a in model.annotations

@@ -43,11 +43,11 @@ def command(
     overrides = parse_vars(where["vars"]) if where.get("vars") else {}
     folder = state or root / read_target_path(root, overrides)
     retry = read_retry(folder / RUN_RESULTS)
-    forget_junit(project_dir, where.get("vars"))
     if not retry.batches:
         session.print_outcome(0, results=[])
         session.say("Nothing to retry: nothing failed in the last run.")
         return 0
+    forget_junit(project_dir, where.get("vars"))
     arguments = dict(retry.arguments)
     where["target"] = target
     earlier = arguments.pop("vars", None)

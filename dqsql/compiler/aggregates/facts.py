@@ -64,11 +64,10 @@ def asks_for_now(sql: str) -> bool:
     return _NOW.search(sql) is not None
 
 
-def checks_about_now(plan: Plan) -> frozenset[str]:
-    """The checks that compare a batch with the start of the run."""
+def metrics_about_now(plan: Plan) -> frozenset[str]:
+    """The metrics that compare a batch with the start of the run."""
     states = {s.name for s in plan.states if is_about_now(s)}
-    metrics = {m.alias for m in plan.metrics if states.intersection(m.states)}
-    return frozenset(c.id for c in plan.checks if metrics.intersection(c.metrics))
+    return frozenset(m.alias for m in plan.metrics if states.intersection(m.states))
 
 
 def with_facts(state: StateColumn, known: Mapping[str, exp.Expr]) -> StateColumn:

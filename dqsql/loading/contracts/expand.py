@@ -30,12 +30,15 @@ _HINT = "contract = 'contracts/orders.odcs.yaml', or {columns: {id: bigint not n
 
 
 def with_contract(
-    model: CheckModel, root: Path, declared: Contract | None = None
+    model: CheckModel,
+    root: Path,
+    declared: Contract | None = None,
+    severity: Severity = Severity.ERROR,
 ) -> tuple[CheckModel, DqsqlError | None]:
     """The model with the checks of its contract, and what is wrong with that.
 
     Its setting `contract` says where the contract is, or what it says; if neither, what dbt
-    declares.
+    declares. `severity` is that of checks of models that set none.
     """
     setting = model.config.extra.get(SETTING)
     if setting is False:
@@ -51,7 +54,7 @@ def with_contract(
         return model, error
     promised, own = list(contract_annotations(contract, model)), list(model.annotations)
     for place, annotation in enumerate(model.annotations):
-        same = [p for p in promised if _keeps(annotation, p)]
+        same = [p for p in promised if _keeps(annotation, p, model.config.severity or severity)]
         if same:
             promised = [p for p in promised if p not in same]
             tags = (*annotation.settings.tags, CONTRACT_TAG)
@@ -60,13 +63,17 @@ def with_contract(
     return replace(model, annotations=(*own, *promised), unchecked=unchecked), None
 
 
-def _keeps(own: Annotation, promise: Annotation) -> bool:
-    """Whether an annotation of the model demands all that the contract does."""
+def _keeps(own: Annotation, promise: Annotation, default: Severity) -> bool:
+    """Whether an annotation of the model demands all that the contract does.
+
+    `default` is the severity of annotations that set none.
+    """
     if own.expression.strip() != promise.expression:
         return False
     if (own.column or "").lower() != (promise.column or "").lower():
         return False
-    if own.settings.severity not in (promise.settings.severity, Severity.ERROR):
+    severity = own.settings.severity or default
+    if severity not in (promise.settings.severity or default, Severity.ERROR):
         return False
     told: dict[str, Any] = {"severity": None, "name": None, "tags": (), "description": None}
     return replace(own.settings, **told) == replace(promise.settings, **told)

@@ -98,8 +98,8 @@ def _of_option(name: str, value: Any, data: Mapping[str, Any]) -> str | None:
         if Decimal(step) <= 0:
             raise Unfit(f"multipleOf {step} is not above 0")
         # The remainder of a float is not what its digits say.
-        number = "{c}" if step.isdigit() else "try_cast({c} as decimal(38,18))"
-        condition = f"{number} % {step} = 0"
+        number = "{c}" if step.isdigit() else "try_cast(cast({c} as string) as decimal(38,18))"
+        condition = f"{number} % {Decimal(step):f} = 0"
     else:
         bound = None if isinstance(value, bool) else _bound(value, data)
         condition = None if bound is None else BOUNDS[name].format(c="{c}", v=bound)
@@ -160,7 +160,7 @@ def _of_library(rule: Mapping[str, Any], column: str | None) -> str:
         return _share(f"count_if({{c}} is null{inside})", rule)
     if metric == "invalidValues":
         given = arguments.get("validValues")
-        valid: list[Any] = given if isinstance(given, list) else []
+        valid = [v for v in given if v is not None] if isinstance(given, list) else []
         wrong = []
         if valid:
             wrong.append(f"{{c}} not in ({_listed(valid)})")
