@@ -209,6 +209,29 @@ def test_a_late_batch_is_no_fault_of_the_newest(new_project: NewProject) -> None
     assert {row["state"] for row in project.rows("dq_findings")} == {"resolved"}
 
 
+def test_a_newest_batch_that_is_old_is_no_bad_one(new_project: NewProject) -> None:
+    def rows(*days_ago: int) -> str:
+        listed = ", ".join(f"(current_timestamp() - interval {d} days)" for d in days_ago)
+        return f"select at, to_date(at) as day from values {listed} as t(at)"
+
+    model = """{{ config(batch_by = 'day') }}
+    select day, at -- @freshness(at) < 30
+    from {{ source('raw', 't') }} -- @row_count > 0 {scope: cumulative}
+    """
+    project = new_project(model, rows(5, 4))
+    late = project.run()
+    assert late.exit_code == 1
+    (fresh,) = [r for r in late.results if r.is_finding]
+    assert (fresh.check_name, fresh.status) == ("freshness(at) < 30", Status.FAIL)
+    assert project.run().exit_code == 1
+    assert {row["status"] for row in project.rows("dq_batches")} == {"accepted"}
+    project.data(rows(5, 4, 0))
+    found = project.run()
+    assert found.exit_code == 0
+    assert [r.observed for r in found.results if r.check_name == "row_count > 0"] == [3]
+    assert {row["state"] for row in project.rows("dq_findings")} == {"resolved"}
+
+
 def test_a_declared_rhythm_of_names_that_are_no_times_is_told(new_project: NewProject) -> None:
     model = "{{ config(batch_by = 'n') }}\nselect n from {{ source('raw', 't') }}\n-- @cadence"
     data = "select * from values (1001), (1003) as t(n)"
