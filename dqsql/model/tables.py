@@ -66,7 +66,9 @@ MODELS = Table(
             "batch_by", "SQL expression that names the batch of a row; null: each run is a batch."
         ),
         texts("segment_by", "Columns that divide a batch into segments."),
-        text("checksum", "Hash of the compiled model: changes with its SQL and checks."),
+        text(
+            "checksum", "Hash of the model's text, with its annotations: macros are not part of it."
+        ),
         _VALID_FROM,
         _VALID_TO,
     ),
@@ -82,7 +84,7 @@ CHECKS = Table(
         _COLUMN,
         _CHECK_NAME,
         _DETECTOR,
-        text("expression", "The annotation's expression as it is evaluated."),
+        text("expression", "The annotation's expression."),
         text("where", "Predicate that restricts the rows; null: all rows."),
         _SEVERITY,
         _OWNER,
@@ -109,7 +111,10 @@ BATCHES = Table(
             " (from an earlier `batch_by` of the model).",
         ),
         whole("rows", "Rows of the batch."),
-        text("fingerprint", "`checksum` of the model when the batch was checked."),
+        text(
+            "fingerprint",
+            "What made the batch and its cumulative metrics when it was checked, as JSON.",
+        ),
         _RUN_ID,
         time(
             "checked_at",

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 # How the message of a monitor begins whose history is too short.
 LEARNING = "still learning"
+# How a monitor says that it needs times and has none.
+NO_TIME = "batches are not named by a time"
 _DIGITS, _MOST_DIGITS = 6, 12
 _NAMED_SEGMENTS = 3
 

@@ -267,8 +267,8 @@ def learning(
     text = still_learning(have, need)
     text += "" if time is None else f" of {time:%H:%M}"
     if unmeasured:
-        text += f" ({unmeasured} earlier ones were checked before this monitor was added: "
-        text += "--full-refresh measures them)"
+        text += f" ({unmeasured} earlier ones were checked before this monitor was added, or while"
+        text += " the column had another type: --full-refresh measures them)"
     return result_of(monitor, batch, Status.SKIPPED, text)
 
 

@@ -67,7 +67,7 @@ from dqsql.runner.stages import (
     constraints,
     with_known,
 )
-from dqsql.runner.warnings import learning_note, nothing_new_note
+from dqsql.runner.warnings import learning_note, nothing_new_note, untimed_note
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -253,7 +253,7 @@ class ModelRun:
         model, results = self.plan.model, samples.results
         notes = (*tested.choice.notes, *meaning_notes(self._meaning, tested.before, tested.batches))
         notes += retired_note(model, self.retired, tested.before, self._meaning, tested.batches)
-        notes += (*made.notes, *learning_note(results))
+        notes += (*made.notes, *learning_note(results), *untimed_note(results))
         notes += tested.later_note(sound, self.ledger, self._to_come)
         notes += miscounted_note(model.name, self.store, self.ledger, results)
         if self.plan.monitors:

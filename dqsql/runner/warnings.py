@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from dqsql.model.batches import TIME_ZONE, batch_order, is_utc
 from dqsql.model.project import CheckModel, NoData, Project, Target
 from dqsql.model.results import CONSTRAINT, BatchRecord, ModelResult, Result, Status
 from dqsql.model.tables import MODELS
-from dqsql.model.wording import LEARNING, first_of, gone_rows, plural
+from dqsql.model.wording import LEARNING, NO_TIME, first_of, gone_rows, plural
 
 if TYPE_CHECKING:
     from dqsql.engine.storage_base import Store
@@ -117,6 +118,22 @@ def nothing_new_note(choice: BatchChoice, request: BatchRequest) -> str:
     return "no batch in the time that was asked for" if asked else "nothing new"
 
 
+_DATED = re.compile(r"(?<!\d)(?:19|20)\d\d([-_/]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?!\d)")
+
+
+def untimed_note(results: Iterable[Result]) -> tuple[str, ...]:
+    """A note where names of batches have a date that monitors do not read."""
+    skipped = (r for r in results if r.status is Status.SKIPPED and r.message.startswith(NO_TIME))
+    batch = next((r.batch for r in skipped if r.batch and _DATED.search(r.batch)), None)
+    if batch is None:
+        return ()
+    return (
+        f"batches such as {batch!r} are not named by a time: missing ones are not noticed, and"
+        " weekdays are taken for alike. Let batch_by be the date in the name, as in"
+        " to_date(regexp_extract(file, '[0-9]{8}', 0), 'yyyyMMdd')",
+    )
+
+
 def learning_note(results: Iterable[Result]) -> tuple[str, ...]:
     """A note where at least half of the monitors do not judge the newest batch of a run yet."""
     judged: dict[str, list[Result]] = {}
@@ -135,7 +152,8 @@ def learning_note(results: Iterable[Result]) -> tuple[str, ...]:
     (text, _), *others = texts.most_common()
     most = ", most of them" if others else ""
     have = text.removeprefix(f"{LEARNING}: ")
-    return (f"{monitors} {LEARNING} and judge nothing yet{most}: {have}",)
+    judge = "judges" if texts.total() == 1 else "judge"
+    return (f"{monitors} {LEARNING} and {judge} nothing yet{most}: {have}",)
 
 
 def _no_rows(models: Iterable[ModelResult]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import CheckModel, Severity
 from dqsql.model.results import BatchRecord, Result, Status
 from dqsql.model.settings import as_rate, as_text, at_least
-from dqsql.model.wording import still_learning
+from dqsql.model.wording import NO_TIME, still_learning
 from dqsql.monitors import recompute
 from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
 from dqsql.monitors.demands import missing_status
@@ -83,7 +83,7 @@ class CadenceDetector(MonitorByMonitor):
         earlier = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
         known = earlier[-_LONGEST:]
         if start is None or are_numbers([*known[-rules.min_history :], batch]):
-            text = f"batches are not named by a time: {batch!r}"
+            text = f"{NO_TIME}: {batch!r}"
             if rules.text is None:
                 return result_of(monitor, batch, Status.SKIPPED, text)
             # Who declares a rhythm wants to hear that gaps are not found.

@@ -14,9 +14,10 @@ from dqsql.engine.batches import BatchChoice, BatchRequest, choose_batches, peri
 from dqsql.errors import ConfigError, UsageError
 from dqsql.model.batches import batch_times
 from dqsql.model.limits import RunLimits
-from dqsql.model.project import CheckModel, ModelConfig
-from dqsql.model.results import BatchRecord, BatchStatus, ModelResult
-from dqsql.runner.warnings import unbatched_warnings
+from dqsql.model.project import CheckModel, ModelConfig, Severity
+from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, Status
+from dqsql.model.wording import NO_TIME
+from dqsql.runner.warnings import unbatched_warnings, untimed_note
 
 from .conftest import MakeShop, Values
 
@@ -330,3 +331,30 @@ def test_a_range_that_ends_before_it_begins_is_refused(start: str, end: str) -> 
     BatchRequest(start=end, end=start).check()
     with pytest.raises(UsageError, match="is not before"):
         BatchRequest(start=start, end=end).check()
+
+
+@pytest.mark.parametrize(
+    ("batch", "told"),
+    [
+        ("orders_20260103_ab12cd.csv", True),
+        ("dt=2026-01-03", True),
+        ("load_00012", False),
+        ("v120260103", False),
+    ],
+)
+def test_names_with_a_date_that_is_not_read(batch: str, told: bool) -> None:
+    skipped = Result(
+        check_id="m.cadence",
+        model="m",
+        batch=batch,
+        segment=None,
+        column=None,
+        check_name="cadence",
+        detector="cadence",
+        status=Status.SKIPPED,
+        severity=Severity.WARN,
+        message=f"{NO_TIME}: {batch!r}",
+    )
+    notes = untimed_note([skipped])
+    assert bool(notes) == told
+    assert all(batch in note for note in notes)
