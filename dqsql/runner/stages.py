@@ -277,11 +277,10 @@ def _with_followers(
     again = tuple(b for b in behind if b not in left_out)
     if not again:
         return choice
-    is_one = len(again) == 1
-    note = (
-        f"{first_of(again, 1)} {'is' if is_one else 'are'} checked again:"
-        f" the batch before {'it' if is_one else 'them'} came late"
-    )
+    are, why = "is", "the batch before it"
+    if len(again) > 1:
+        are, why = "are", "batches before them"
+    note = f"{first_of(again, 1)} {are} checked again: {why} came late"
     owed = tuple(b for b in choice.owed if b not in again)
     batches, notes = (*choice.batches, *again), (*choice.notes, note)
     return replace(choice, batches=batches, notes=notes, owed=owed)

@@ -298,12 +298,13 @@ def plainly_named(text: str, names: Collection[str]) -> str:
         a.text.lower() in names and b.token_type is TokenType.DOT for a, b in pairwise(tokens)
     ):
         return text
-    tree = parse_expression(text)
-    for column in list(tree.find_all(exp.Column)):
-        parts = [p for p in column.parts if isinstance(p, exp.Identifier)]
-        if len(parts) > 1 and parts[0].name.lower() in names:
-            column.replace(_column(parts[1:]))
-    return to_sql(tree)
+
+    def plain(node: exp.Expr) -> exp.Expr:
+        parts = node.parts if isinstance(node, exp.Column) else []
+        named = [p for p in parts if isinstance(p, exp.Identifier)]
+        return _column(named[1:]) if len(named) > 1 and named[0].name.lower() in names else node
+
+    return to_sql(parse_expression(text).transform(plain))
 
 
 def _refuse_random(text: str) -> None:

@@ -250,9 +250,10 @@ class Adopter:
         self, attached: str, failing: Failing, where: str | None
     ) -> tuple[Failing, str | None]:
         """The texts of a test without the name that its query reads the relation by."""
-        relation = {**self.manifest.sources, **self.manifest.built}[attached].relation or ""
+        node = self.manifest.built.get(attached) or self.manifest.sources[attached]
+        relation = (node.relation or "").rpartition(".")[2].strip("`")
         # dbt calls a relation with a `where` so.
-        names = {relation.rpartition(".")[2].strip("`").lower(), "dbt_subquery", MODEL}
+        names = {relation.lower(), "dbt_subquery", MODEL}
         texts = (failing.count, failing.quick, failing.values, where)
         count, quick, values, where = (t and plainly_named(t, names) for t in texts)
         return replace(failing, count=count or "", quick=quick, values=values), where

@@ -138,6 +138,7 @@ def test_names_of_the_relation_before_columns() -> None:
     for same in ("count_if(word.id < 5)", "words < 5", "'words.id' = id"):
         assert plainly_named(same, names) == same
     assert plainly_named("words.address.city = 'x'", names) == "address.city = 'x'"
+    assert plainly_named("words.flag", names) == "flag"
     with pytest.raises(Unadoptable, match=r"rand\(\) gives something else each time"):
         plainly_named("count_if(not (rand() < 2))", names)
 
