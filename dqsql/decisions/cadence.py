@@ -19,7 +19,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dqsql.model.batches import UNIT_SECONDS, in_zone
-from dqsql.model.results import Result
+from dqsql.model.results import CONSTRAINT, Result
 from dqsql.model.wording import first_of
 
 _MIN_HISTORY = 7
@@ -60,9 +60,13 @@ _LATEST = dt.timedelta(hours=36)
 MISSES_NEXT = "misses_next"
 
 
-def misses_next(result: Result) -> bool:
-    """Whether a verdict is about a batch behind its own, which is none the worse for it."""
-    return bool(result.details.get(MISSES_NEXT))
+def misses_next(result: Result, *, holds: bool = False) -> bool:
+    """Whether a verdict is about what comes after its own batch, which is none the worse for it.
+
+    A run that `holds` rows back by what is found of them does not hand old ones on.
+    """
+    of_rows = holds and result.detector == CONSTRAINT
+    return bool(result.details.get(MISSES_NEXT)) and not of_rows
 
 
 def history_for(fpr: float) -> int:
@@ -442,15 +446,18 @@ def live_delays(
 ) -> list[dt.timedelta]:
     """How long after their end batches came, of those that were checked as they came in.
 
-    Of batches that were first seen at one time the oldest says how long one may wait. A backfill
-    long after says nothing.
+    Of batches that were first seen at one time the oldest says how long one may wait, if the newest
+    is not long over: a backfill says nothing. Nor does a first run of several batches.
 
     Args:
         ends: when batches ended and when they were first seen, in the order of their ends.
         step: from one batch to the next.
     """
-    waits: dict[dt.datetime, dt.timedelta] = {}
+    runs: dict[dt.datetime, list[dt.timedelta]] = {}
     for end, seen in ends:
-        waits.setdefault(seen, seen - end)
+        runs.setdefault(seen, []).append(seen - end)
+    waits = [runs[seen] for seen in sorted(runs)]
+    if waits and len(waits[0]) > 1:
+        del waits[0]
     earliest, latest = max(step, _EARLIEST), max(3 * step, _LATEST)
-    return [d for d in waits.values() if -earliest <= d <= latest][-10:]
+    return [wait[0] for wait in waits if -earliest <= wait[-1] <= latest][-10:]

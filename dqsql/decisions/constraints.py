@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
-from dqsql.decisions.cadence import MISSES_NEXT
+from dqsql.decisions.cadence import MISSES_NEXT, misses_next
 from dqsql.errors import DqsqlError, IncomparableError, QueryError
 from dqsql.model.batches import batch_order
 from dqsql.model.metric_traits import NUMBERS_ONLY, TOO_LARGE_SUM
@@ -100,10 +100,21 @@ def constraint_results(
         if outcome.segment is not None and not outcome.check.judges_segments:
             continue
         result = constraint_result(outcome, metrics, types)
-        if result.is_finding and read and read.issubset(about_now):
-            # Its rows are none the worse for it.
+        ages = [None if v is None else v.value for v in outcome.observed]
+        is_old = bool(ages) and all(age is not None and age >= 0 for age in ages)
+        if result.is_finding and is_old and read.issubset(about_now):
+            # Its rows are none the worse for it, unless they are of a time to come.
             result = replace(result, details={**result.details, MISSES_NEXT: True})
         yield result
+
+
+def sound_batches(
+    results: Iterable[Result], batches: Sequence[str], *, holds: bool = False
+) -> frozenset[str]:
+    """The batches of which no check failed: `results` are those of checks of scope `delta`."""
+    bad = (r for r in results if r.status is Status.FAIL and not misses_next(r, holds=holds))
+    failed = {r.batch for r in bad}
+    return frozenset(b for b in batches if b not in failed)
 
 
 def unevaluated(

@@ -461,12 +461,6 @@ def was_muted_since(row: Mapping[str, Any]) -> bool:
     return until is not None and notified_at is not None and in_zone(notified_at) < in_zone(until)
 
 
-def sound_batches(results: Iterable[Result], batches: Sequence[str]) -> frozenset[str]:
-    """The batches of which no check failed: `results` are those of checks of scope `delta`."""
-    failed = {r.batch for r in results if r.status is Status.FAIL and not misses_next(r)}
-    return frozenset(b for b in batches if b not in failed)
-
-
 def batch_statuses(
     results: Iterable[Result],
     batches: Iterable[str],
@@ -486,7 +480,7 @@ def batch_statuses(
     for result in results:
         if result.status in (Status.FAIL, Status.WARN):
             bad_batches.add(result.batch)
-        if result.batch not in statuses or misses_next(result):
+        if result.batch not in statuses or misses_next(result, holds=holds):
             continue
         if result.status is Status.ERROR and holds:
             statuses[result.batch] = BatchStatus.INCOMPLETE

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
+from dqsql.decisions.cadence import misses_next
 from dqsql.decisions.lifecycle import REVIEWED, accepted_findings
 from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
@@ -92,10 +93,13 @@ def of_same_failures(
 ) -> Mapping[str, str]:
     """The reviews without acceptances of batches that fail otherwise, or worse, than before.
 
-    A person accepted what failed then. `stored` gives the rows of dq_results of some batches.
+    A person accepted what failed then, and what grows old meanwhile. `stored` gives the rows of
+    dq_results of some batches.
     """
     failing = [
-        r for r in results if r.status is Status.FAIL and reviews.get(r.batch or "") == "accept"
+        r
+        for r in results
+        if r.status is Status.FAIL and reviews.get(r.batch or "") == "accept" and not misses_next(r)
     ]
     if not failing:
         return reviews

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,12 +27,13 @@ class UnevenFiles:
 
     `missing` are the columns that older files have and the `newest` one lacks; columns may also be
     fields of structs, of which none is listed. `unlike` has a file of each schema, the newest last,
-    where types differ, and is empty elsewhere.
+    where types differ, and is empty elsewhere. With each file are the names, in lower case, of the
+    columns that it says no type of, since they are null, and others do.
     """
 
     newest: Path
     missing: Sequence[str]
-    unlike: Sequence[Path] = ()
+    unlike: Mapping[Path, Collection[str]] = field(default_factory=dict)
 
 
 def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
@@ -59,9 +60,9 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
             # Reading it will say what is the matter.
             return None
         plain = schema.remove_metadata()
-        for field in schema if plain not in schemas else ():
-            known = merged.setdefault(field.name.lower(), field)
-            merged[field.name.lower()] = known.with_type(merging.both(known.type, field.type))
+        for column in schema if plain not in schemas else ():
+            known = merged.setdefault(column.name.lower(), column)
+            merged[column.name.lower()] = known.with_type(merging.both(known.type, column.type))
         if merging.widened and file_format == "orc":
             return None
         names[file] = {f.name.lower() for f in schema}
@@ -76,7 +77,12 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     # What the path says, `day=2024-01-01`, is a column of all rows.
     newest |= named_in_paths(path, files[-1:], {})
     missing = sorted(merged[name].name for name in merged.keys() - newest)
-    return UnevenFiles(files[-1], missing, list(schemas.values()) if merging.widened else ())
+    typed = {name for name, known in merged.items() if not pa.types.is_null(known.type)}
+    unlike = {
+        file: typed & {f.name.lower() for f in schema if pa.types.is_null(f.type)}
+        for schema, file in schemas.items()
+    }
+    return UnevenFiles(files[-1], missing, unlike if merging.widened else {})
 
 
 @dataclass
@@ -93,8 +99,10 @@ class _Merging:
     def both(self, one: pa.DataType, other: pa.DataType) -> pa.DataType:
         """A type with the fields of two."""
         one, other = _as_stored(one), _as_stored(other)
-        if one == other:
+        if one == other or pa.types.is_null(other):
             return one
+        if pa.types.is_null(one):
+            return other
         if pa.types.is_struct(one) and pa.types.is_struct(other):
             return self._struct(list(one), list(other))
         if pa.types.is_map(one) and pa.types.is_map(other):

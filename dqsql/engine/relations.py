@@ -31,7 +31,7 @@ from dqsql.engine.registered import Registered
 from dqsql.engine.selects import select
 from dqsql.engine.session_use import put_view
 from dqsql.engine.statements import tables_in
-from dqsql.engine.values import merged_schema, types_of
+from dqsql.engine.values import merged_schema, types_of, without_fields
 from dqsql.errors import SourceNotFoundError, error_of
 from dqsql.model.project import CheckModel, Project, Source, view_name
 
@@ -83,9 +83,12 @@ def register_source(
             known = common_schema(spark, source, headers, options)
             uneven = None if known is None else lacking(headers, known.names)
         elif uneven is not None and uneven.unlike:
-            files = [escaped(str(file)) for file in uneven.unlike]
-            in_path = named_in_paths(source.path, uneven.unlike, options)
-            known = merged_schema([reader.load(file).schema for file in files], in_path)
+            in_path = named_in_paths(source.path, [*uneven.unlike], options)
+            schemas = [
+                without_fields(reader.load(escaped(str(file))).schema, untyped)
+                for file, untyped in uneven.unlike.items()
+            ]
+            known = merged_schema(schemas, in_path)
         if uneven is not None:
             on_uneven(uneven)
         if known is not None:

@@ -129,6 +129,13 @@ def merged_schema(schemas: Sequence[StructType], left_out: Collection[str] = ())
     return StructType([StructField(n, _merged_type(types)) for n, types in kinds.items()])
 
 
+def without_fields(schema: StructType, names: Collection[str]) -> StructType:
+    """The columns but for those of the `names`, in lower case."""
+    from pyspark.sql.types import StructType
+
+    return StructType([field for field in schema if field.name.lower() not in names])
+
+
 def _merged_type(types: Sequence[DataType]) -> DataType:
     from pyspark.sql.types import ArrayType, MapType, StructType
 

@@ -187,7 +187,7 @@ class MonitorRun:
             keeps_out.add(Status.ERROR)
         if batch in self.rejected_by_review:
             keeps_out.add(Status.WARN)
-        about = (r for r in results if not misses_next(r))
+        about = (r for r in results if not misses_next(r, holds=self.holds))
         return batch not in self.empty and not any(r.status in keeps_out for r in about)
 
     def _context(

@@ -15,8 +15,8 @@ from dqsql.compiler.meaning import Meaning, with_meaning
 from dqsql.compiler.monitors import for_types
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.scan import BatchFilter, Scan
-from dqsql.decisions.constraints import unevaluated
-from dqsql.decisions.lifecycle import batch_statuses, sound_batches, updated_findings
+from dqsql.decisions.constraints import sound_batches, unevaluated
+from dqsql.decisions.lifecycle import batch_statuses, updated_findings
 from dqsql.decisions.reviews import flagged_last, of_same_failures
 from dqsql.decisions.streaks import Streaks
 from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run
@@ -344,7 +344,7 @@ class ModelRun:
         delta = tested.execution.measure_batches(tested.part.of_scope(Scope.DELTA), batches)
         tested.refuse_lost(delta)
         delta = with_vanished(delta, self.plan, self.store, tested.before, batches, self._reviewed)
-        passed = sound_batches(self._constraints(delta, tested), batches)
+        passed = sound_batches(self._constraints(delta, tested), batches, holds=self._holds)
         sound = passed | self._reviewed
         verdicts = self._verdicts(tested, delta, sound)
         stored = partial(stored_rows, self.store, RESULTS, self.plan.model.name)

@@ -118,19 +118,26 @@ def nothing_new_note(choice: BatchChoice, request: BatchRequest) -> str:
     return "no batch in the time that was asked for" if asked else "nothing new"
 
 
-_DATED = re.compile(r"(?<!\d)(?:19|20)\d\d([-_/]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?!\d)")
+# A day, with no hour behind it.
+_DATED = re.compile(
+    r"(?<!\d)(?:19|20)\d\d([-_]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
+    r"(?!\d)(?![-_ T]\d\d(?!\d))"
+)
 
 
 def untimed_note(results: Iterable[Result]) -> tuple[str, ...]:
     """A note where names of batches have a date that monitors do not read."""
     skipped = (r for r in results if r.status is Status.SKIPPED and r.message.startswith(NO_TIME))
-    batch = next((r.batch for r in skipped if r.batch and _DATED.search(r.batch)), None)
-    if batch is None:
+    dated = ((r.batch, m) for r in skipped if r.batch and (m := _DATED.search(r.batch)))
+    batch, match = next(dated, ("", None))
+    if match is None:
         return ()
+    digits = match[1].join(("[0-9]{4}", "[0-9]{2}", "[0-9]{2}"))
+    form = match[1].join(("yyyy", "MM", "dd"))
     return (
         f"batches such as {batch!r} are not named by a time: missing ones are not noticed, and"
-        " weekdays are taken for alike. Let batch_by be the date in the name, as in"
-        " to_date(regexp_extract(file, '[0-9]{8}', 0), 'yyyyMMdd')",
+        " weekdays are taken for alike. If each day is to be one batch, let batch_by be"
+        f" to_date(regexp_extract(name, '{digits}', 0), '{form}') of that name",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import shutil
 from pathlib import Path
@@ -116,6 +117,19 @@ def test_a_column_of_two_kinds_leaves_the_others_as_they_are(
         (2**40, True),
     }
     assert [r.kind for r in rows.where("day = 1").select("kind").collect()] == ["a"]
+
+
+def test_a_file_whose_dates_are_all_null_says_no_type(spark: SparkSession, tmp_path: Path) -> None:
+    """Parquet keeps whole numbers then."""
+    days = pa.array([dt.date(2024, 1, 1)])
+    old = {"at": days, "id": pa.array([1], pa.int32()), "never": pa.nulls(1)}
+    new = {"at": pa.nulls(1), "id": pa.array([2]), "never": pa.nulls(1)}
+    for number, tables in enumerate([(old, new), (new, old), (old, {**new, "id": old["id"]})]):
+        folder = folder_of(tmp_path / str(number), *tables)
+        source = Source("raw", "t", f"`t_of_nulls_{number}`", Span("s.yml"), str(folder))
+        rows = read_source(spark, source)
+        assert rows.schema["at"].dataType.simpleString() == "date"
+        assert {str(r["at"]) for r in rows.collect()} == {"2024-01-01", "None"}
 
 
 def test_what_the_path_says_is_not_missing(tmp_path: Path) -> None:

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dqsql.decisions.cadence import MISSES_NEXT
+from dqsql.decisions.constraints import sound_batches
 from dqsql.decisions.lifecycle import accepted_findings, batch_statuses, heeded, updated_findings
 from dqsql.decisions.messages import due, noted
-from dqsql.decisions.reviews import flagged_last, standing, without_accepted
+from dqsql.decisions.reviews import flagged_last, of_same_failures, standing, without_accepted
 from dqsql.model.batches import batch_times
 from dqsql.model.project import Severity
-from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
+from dqsql.model.results import CONSTRAINT, BatchRecord, BatchStatus, Result, Status
 
 NOW = dt.datetime(2025, 3, 10, tzinfo=dt.UTC)
 LATER = NOW + dt.timedelta(days=1)
@@ -413,6 +415,25 @@ def test_failures_that_come_late_are_open_as_if_they_had_come_in_time(
 def test_what_a_batch_becomes(status: Status, review: str | None, expected: BatchStatus) -> None:
     reviews = {} if review is None else {"b": review}
     assert batch_statuses([verdict("b", status)], ["b"], reviews) == {"b": expected}
+
+
+@pytest.mark.parametrize(
+    ("detector", "holds", "expected"),
+    [
+        (CONSTRAINT, False, BatchStatus.ACCEPTED),
+        (CONSTRAINT, True, BatchStatus.FLAGGED),
+        ("cadence", True, BatchStatus.ACCEPTED),
+    ],
+)
+def test_a_batch_that_is_old_is_handed_on_by_nobody(
+    detector: str, holds: bool, expected: BatchStatus
+) -> None:
+    old = replace(verdict("b", Status.FAIL), detector=detector, details={MISSES_NEXT: True})
+    assert batch_statuses([old], ["b"], {}, holds=holds) == {"b": expected}
+    assert (sound_batches([old], ["b"], holds=holds) == {"b"}) == (expected != BatchStatus.FLAGGED)
+    # Nor is what a person accepted less so, because it is older now.
+    older = replace(old, observed=100.0)
+    assert of_same_failures({"b": "accept"}, [older], lambda batches: ()) == {"b": "accept"}
 
 
 def test_a_failure_after_a_warning_is_told_again() -> None:

@@ -232,6 +232,16 @@ def test_a_newest_batch_that_is_old_is_no_bad_one(new_project: NewProject) -> No
     assert {row["state"] for row in project.rows("dq_findings")} == {"resolved"}
 
 
+def test_what_is_of_a_time_to_come_is_bad(new_project: NewProject) -> None:
+    model = """{{ config(batch_by = 'day') }}
+    select date'2024-01-01' as day, at -- @expect(freshness(at) between 0 and 48)
+    from {{ source('raw', 't') }}
+    """
+    project = new_project(model, "select current_timestamp() + interval 365 days as at")
+    assert project.run().exit_code == 1
+    assert {row["status"] for row in project.rows("dq_batches")} == {"flagged"}
+
+
 def test_a_declared_rhythm_of_names_that_are_no_times_is_told(new_project: NewProject) -> None:
     model = "{{ config(batch_by = 'n') }}\nselect n from {{ source('raw', 't') }}\n-- @cadence"
     data = "select * from values (1001), (1003) as t(n)"

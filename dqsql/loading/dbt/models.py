@@ -75,6 +75,7 @@ class DbtModels:
     ids: Mapping[str, str]
     places: Places
     rebuilds: Mapping[str, Rebuild]
+    severity: Severity
     errors: list[DqsqlError] = field(default_factory=list)
     left: list[LeftTest] = field(default_factory=list)
     prose: list[str] = field(default_factory=list)
@@ -109,7 +110,7 @@ class DbtModels:
         """The model with the checks of its contract: of its settings, else the one of dbt."""
         wanted = model.config.extra.get(CONTRACT) is True
         declared = contract_of(node, self.places.of_node(node), always=wanted)
-        contract_model, wrong = with_contract(model, self.root, declared)
+        contract_model, wrong = with_contract(model, self.root, declared, self.severity)
         if wrong is not None:
             self.errors.append(wrong)
         return contract_model

@@ -197,6 +197,7 @@ class _Loader:
             ids=self._ids(names),
             places=places,
             rebuilds=read_rebuilds(self.root / self.config.target_path / RESULTS),
+            severity=own.severity,
             left=self.left,
         )
         models: dict[str, CheckModel] = {}

@@ -338,6 +338,7 @@ def test_a_range_that_ends_before_it_begins_is_refused(start: str, end: str) -> 
     [
         ("orders_20260103_ab12cd.csv", True),
         ("dt=2026-01-03", True),
+        ("2026-01-03_12", False),
         ("load_00012", False),
         ("v120260103", False),
     ],
