@@ -376,6 +376,9 @@ def _best(
     last = np.stack([b.leverage[:, -1] for b in bases], axis=1)
     able = (there.sum(axis=2) >= least).T & np.isfinite(last)
     able[:, 0] = True
+    # Over a gap all become less certain, also those whose own uncertainty does not say so.
+    after = known.shape[1] - np.argmax(known[:, ::-1], axis=1)
+    near = np.stack([b.leverage[np.arange(len(values)), after] for b in bases], axis=1)
     common = known & (there | ~able.T[:, :, None]).all(axis=0)
     number = np.maximum(common.sum(axis=1), 1)[:, None]
     sizes = np.full((len(values), len(bases), len(_CORRECTIONS)), np.inf)
@@ -389,7 +392,8 @@ def _best(
         roots = np.einsum("csk,sk->sc", apart, scale)
         with np.errstate(divide="ignore"):
             sizes[use, b] = 2 * np.log(roots / number[use])
-        sizes[use, b] += 0.5 * np.log1p(last[use, b])[:, None]
+        charged = np.where(np.isfinite(near[use, b]), near[use, b], last[use, b])
+        sizes[use, b] += 0.5 * np.log1p(charged)[:, None]
     scores = sizes + prices * (_PRICE + _PRICE_OF_FEW / number)[:, :, None]
     # What follows an exception is the usual value again, whatever one exception may say of that.
     scores[is_still(values), :, 1:] = np.inf

@@ -153,6 +153,20 @@ GROWING = [
 ]
 
 
+def test_a_trend_outlives_a_gap() -> None:
+    def basis(seed: int, gap: int) -> str:
+        steps = np.random.default_rng(seed).normal(0, 4, 21)
+        values = np.concatenate(
+            [300 + 4.0 * np.arange(21) + np.cumsum(steps), np.full(gap, np.nan)]
+        )
+        given = AnomalyInput(values, None, 300.0, absent=np.isnan(values))
+        (found,) = evaluate_many(strategy("auto"), [given])
+        return "trend" if "trend" in found.explanation else "level"
+
+    assert [basis(seed, 12) for seed in range(8)] == [basis(seed, 0) for seed in range(8)]
+    assert {basis(seed, 12) for seed in range(8)} == {"trend", "level"}
+
+
 @pytest.mark.parametrize("chosen", GROWING, ids=str)
 def test_what_grows_has_grown_while_a_bad_batch_was_left_out(chosen: Strategy) -> None:
     values = 10_000 + 100 * np.arange(45) + np.random.default_rng(1).normal(0, 5, 45)
