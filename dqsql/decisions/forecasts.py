@@ -379,6 +379,7 @@ def _best(
     # Over a gap all become less certain, also those whose own uncertainty does not say so.
     after = known.shape[1] - np.argmax(known[:, ::-1], axis=1)
     near = np.stack([b.leverage[np.arange(len(values)), after] for b in bases], axis=1)
+    charged = 0.5 * np.log1p(np.where(np.isfinite(near), near, last))
     common = known & (there | ~able.T[:, :, None]).all(axis=0)
     number = np.maximum(common.sum(axis=1), 1)[:, None]
     sizes = np.full((len(values), len(bases), len(_CORRECTIONS)), np.inf)
@@ -392,8 +393,7 @@ def _best(
         roots = np.einsum("csk,sk->sc", apart, scale)
         with np.errstate(divide="ignore"):
             sizes[use, b] = 2 * np.log(roots / number[use])
-        charged = np.where(np.isfinite(near[use, b]), near[use, b], last[use, b])
-        sizes[use, b] += 0.5 * np.log1p(charged)[:, None]
+        sizes[use, b] += charged[use, b, None]
     scores = sizes + prices * (_PRICE + _PRICE_OF_FEW / number)[:, :, None]
     # What follows an exception is the usual value again, whatever one exception may say of that.
     scores[is_still(values), :, 1:] = np.inf

@@ -18,11 +18,11 @@ from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.batches import (
     Moment,
     batch_order,
+    has_place,
     instant_of,
     moment_reader,
     read_name,
     read_number,
-    read_time,
 )
 from dqsql.model.limits import RunLimits
 from dqsql.model.project import CheckModel
@@ -385,7 +385,7 @@ def batch_flags(batches: Sequence[str]) -> list[str]:
 
 def onward_flags(first: str, later: Collection[str]) -> str:
     """The options of a command that name the `later` batches of one that was checked late."""
-    if read_time(first) is None and read_number(first) is None:
+    if not has_place(first):
         # Its name says nothing about time.
         return " ".join(batch_flags(sorted(later, key=batch_order)))
     return f"--event-time-start {shlex.quote(first)}"
@@ -425,7 +425,7 @@ def unlike_before_note(
     `left_out` are judged in this run, too.
     """
     # Other names say nothing of what comes first.
-    named = [b for b in batches if read_time(b) is not None or read_number(b) is not None]
+    named = filter(has_place, batches)
     changed = [b for b in named if _weight(before.get(b)) != _weight(after.get(b))]
     later, flags = _later(before, changed, {*batches, *left_out})
     if not later:

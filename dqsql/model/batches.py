@@ -89,6 +89,11 @@ def read_name(text: str) -> dt.datetime | None:
     return read_time(text) or instant_of(text)
 
 
+def has_place(text: str) -> bool:
+    """Whether a name says what comes before it and after it: a time or a number does."""
+    return read_time(text) is not None or read_number(text) is not None
+
+
 def plain_time(moment: dt.datetime) -> dt.datetime:
     """A moment in UTC without a time zone, as the names of batches are read."""
     return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dqsql.errors import DqsqlError, Span, nearest
-from dqsql.model.batches import read_number, read_time
+from dqsql.model.batches import has_place
 
 Reader = Callable[[Any], Any]
 """Gives a setting's value as it is used; raises WrongValue."""
@@ -171,7 +171,7 @@ def as_mapping(value: Any) -> dict[str, Any]:
 def as_moment(value: Any) -> str:
     """A date, a timestamp or a number as text; YAML makes dates of some texts by itself."""
     text = str(value) if isinstance(value, dt.date) else as_text(value)
-    if read_time(text) is None and read_number(text) is None:
+    if not has_place(text):
         raise WrongValue("a date (2013-02-08), a timestamp (2013-02-08T06:00) or a number")
     return text
 

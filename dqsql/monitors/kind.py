@@ -99,6 +99,7 @@ class MonitorKind:
         is_due: whether the newest batch is to be decided on again though nothing is new.
         awaits_rows: whether a batch is judged only when it has all of its rows, in models whose
             batches are checked before.
+        by_names: whether of other batches only their names count.
     """
 
     spec: MonitorSpec
@@ -115,6 +116,7 @@ class MonitorKind:
     note: Callable[[Monitor, Mapping[str, Any]], str | None] | None = None
     is_due: Callable[[Plan, Mapping[str, BatchRecord], dt.datetime], bool] | None = None
     awaits_rows: bool = False
+    by_names: bool = False
 
     @property
     def name(self) -> str:

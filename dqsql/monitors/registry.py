@@ -122,7 +122,7 @@ def learn_before_scan(place: Workplace, before: BeforeScan) -> bool:
 
 def looks_back(plan: Plan) -> bool:
     """Whether verdicts of the plan's monitors rest on earlier batches, and not on names alone."""
-    return any(k.reach is not None and k.name != "cadence" for k in kinds_of(plan))
+    return any(k.reach is not None and not k.by_names for k in kinds_of(plan))
 
 
 def is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:

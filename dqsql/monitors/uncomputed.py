@@ -3,8 +3,8 @@
 Whether a check works now is only known by computing it: on the oldest of the batches that lack it,
 and on the newest. Where it does, the others follow in parts, each four times as large as the one
 before it, so that a batch on whose values it fails is not in the way of others. What was tried from
-the newest one on is then checked once more, in order. They come before
-the batches that are new, which are compared with them.
+the newest one on is then checked once more, in order. They come before the batches that are new,
+which are compared with them.
 """
 
 from __future__ import annotations

@@ -98,7 +98,8 @@ def check(
         columns = tuple(frame.columns)
     started, run_id = dt.datetime.now(dt.UTC), str(uuid.uuid4())
     with TemporaryDirectory(prefix="dqsql-") as folder:
-        project = replace(_project(Path(folder), columns, config), target=_target(frame))
+        target = _target(frame)
+        project = _project(Path(folder), columns, config, target)
         plan = _plan(project, wanted, batch_by, of_pandas=_is_of_pandas(data))
         warnings: list[str] = []
         try:
@@ -108,9 +109,7 @@ def check(
             warnings.append(error.message)
         if not model.batches and batch_by is not None:
             # No row has a batch: that must not pass because there is nothing to judge.
-            (framed,) = project.models
-            unbatched = replace(framed, config=replace(config, batch_by=None))
-            whole = replace(project, models=(unbatched,))
+            whole = _project(Path(folder), columns, replace(config, batch_by=None), target)
             plan = _plan(whole, wanted, batch_by)
             judged = _checked(frame.limit(0), plan, whole, run_id, started)
             model = replace(judged, notes=(*model.notes, *judged.notes))
@@ -141,12 +140,11 @@ def _is_of_pandas(data: DataFrame | pandas.DataFrame) -> bool:
     return not hasattr(data, "sparkSession") and not any(k.endswith("[pyarrow]") for k in kinds)
 
 
-def _project(root: Path, columns: Sequence[str], config: ModelConfig) -> Project:
+def _project(root: Path, columns: Sequence[str], config: ModelConfig, target: Target) -> Project:
     """A project of one model, whose SELECT is the DataFrame."""
     projections = tuple(Projection(name, Span(_NAME, text=name)) for name in columns)
     sql = f"select * from {_NAME}"
     model = CheckModel(_NAME, _NAME, sql, sql, config, projections, (), (1,))
-    target = Target(name=_NAME, profile=_NAME)
     return Project(_NAME, root, target, (model,), (), shipped_macros())
 
 

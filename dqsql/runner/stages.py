@@ -27,7 +27,7 @@ from dqsql.engine.open_batches import growth, judged_from
 from dqsql.engine.totals import CumulativeRun
 from dqsql.errors import EngineError, Span
 from dqsql.loading.scanner import blank, scan
-from dqsql.model.batches import batch_order, batch_times, read_number, read_time
+from dqsql.model.batches import batch_order, batch_times, has_place
 from dqsql.model.plan import Check, Plan
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, BatchStatus, CheckOutcome, Result, StoredRows
@@ -269,8 +269,7 @@ def _with_followers(
     """The choice with the known batch behind each one that comes late: its gap may be closed."""
     places = sorted((batch_order(b), b) for b, r in ledger.items() if r.rows)
     # Other names say nothing of what comes first.
-    named = (b for b in choice.batches if read_time(b) is not None or read_number(b) is not None)
-    late = (b for b in named if b not in ledger)
+    late = (b for b in choice.batches if has_place(b) and b not in ledger)
     at = {bisect_right(places, (batch_order(b), b)) for b in late}
     left_out = {*choice.batches, *choice.lost, *reviewed}
     behind = [places[i][1] for i in sorted(at) if i < len(places)]

@@ -13,6 +13,7 @@ from dqsql.loading.contracts.rules import (
     DESCRIBING,
     Unfit,
     as_mapping,
+    enum_values,
     rule_of,
     value_checks,
 )
@@ -86,6 +87,7 @@ class _Object:
         given = self.document.sequence(
             self.data.get("properties"), *self.keys, "properties", what="'properties'"
         )
+        self._refuse_malformed(self.data, self.keys)
         columns = tuple(self._column(p, i) for i, p in enumerate(given))
         checks = tuple(self._rules(self.data, None, self.keys))
         if self.document.data.get("slaProperties"):
@@ -132,20 +134,16 @@ class _Object:
             if not isinstance(data.get(key), kind | None):
                 message = f"{key} must be {what}, not {data[key]!r}"
                 raise self.document.problem(message, *place, key)
-        if data.get("logicalType") == "string":
-            enum = [e.get("value") if isinstance(e, dict) else e for e in data.get("enum") or ()]
-            arguments = [as_mapping(r.get("arguments")) for r in _rules_in(data)]
-            lists = [enum, *(a.get(name) for a in arguments for name in _VALUES)]
-            for value in (v for values in lists if isinstance(values, list) for v in values):
-                if isinstance(value, bool):
-                    hint = "YAML reads no, off and on as truth: write the value in quotes"
-                    raise self.document.problem(f"{value} is no text", *place, hint=hint)
+        if data.get("logicalType") != "string":
+            return
+        for value in _values_in(data):
+            if isinstance(value, bool):
+                hint = "YAML reads no, off and on as truth: write the value in quotes"
+                raise self.document.problem(f"{value} is no text", *place, hint=hint)
 
     def _rules(
         self, data: Mapping[str, Any], column: str | None, keys: KeyPath
     ) -> Iterator[ContractCheck]:
-        if column is None:
-            self._refuse_malformed(data, keys)
         for index, rule in enumerate(data.get("quality") or ()):
             if not isinstance(rule, dict):
                 message = f"a rule of quality is a mapping, not {rule!r}"
@@ -168,8 +166,13 @@ _SHAPES: Mapping[str, tuple[type, str]] = {
 _VALUES = ("validValues", "missingValues")
 
 
-def _rules_in(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [rule for rule in data.get("quality") or () if isinstance(rule, dict)]
+def _values_in(data: Mapping[str, Any]) -> Iterator[Any]:
+    """The values that a property lists, in an enumeration or in its rules."""
+    yield from enum_values(data.get("enum") or ())
+    for rule in data.get("quality") or ():
+        arguments = as_mapping(as_mapping(rule).get("arguments"))
+        lists = (arguments.get(name) for name in _VALUES)
+        yield from (v for values in lists if isinstance(values, list) for v in values)
 
 
 def _type(data: Mapping[str, Any]) -> str:

@@ -84,11 +84,16 @@ def value_checks(
     return checks, left
 
 
+def enum_values(enum: Sequence[Any]) -> list[Any]:
+    """The values of an enumeration, each of which may be described."""
+    return [e.get("value") if isinstance(e, dict) else e for e in enum]
+
+
 def _of_option(name: str, value: Any, data: Mapping[str, Any]) -> str | None:
     """The annotation for an option; None where it asks for nothing. Raises Unfit."""
     if name == "enum":
-        values = [e.get("value") if isinstance(e, dict) else e for e in value]
-        return f"accepted_values({_listed(values)})" if _listed(values) else None
+        listed = _listed(enum_values(value))
+        return f"accepted_values({listed})" if listed else None
     if name == "pattern":
         return f"matches({_literal(str(value))})"
     if name == "uniqueItems":

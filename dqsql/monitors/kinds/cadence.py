@@ -333,8 +333,8 @@ def _lateness(
     now: dt.datetime,
     before: dt.datetime | None = None,
 ) -> cadence.Lateness | None:
-    how = rules.declared, rules.grace, rules.zones, before
-    return cadence.lateness(times, delays, now, *how)
+    declared, grace, zones = rules.declared, rules.grace, rules.zones
+    return cadence.lateness(times, delays, now, declared, grace, zones, before)
 
 
 def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:
@@ -380,4 +380,5 @@ KIND = MonitorKind(
     read=rules_of,
     recompute=_recomputed,
     is_due=_is_due,
+    by_names=True,
 )
