@@ -22,7 +22,7 @@ from dqsql.model.contract import (
 )
 from dqsql.model.project import Severity
 from dqsql.model.results import Status
-from dqsql.model.types import both_fields, digits_of
+from dqsql.model.types import both_fields, digits_of, values_of
 from dqsql.model.wording import plural
 
 ADDED, DROPPED, RETYPED = "added", "dropped", "retyped"
@@ -169,6 +169,9 @@ def _holds(wide: str, narrow: str) -> bool:
         return all(
             n in fields and (fields[n] == t or _holds(fields[n], t)) for n, t in needed.items()
         )
+    inner_types = values_of(wide), values_of(narrow)
+    if all(inner_types) and wide.partition("<")[0] == narrow.partition("<")[0]:
+        return all(w == n or _holds(w, n) for w, n in zip(*inner_types, strict=True))
     if wide == "double" and narrow in ("tinyint", "smallint", "int"):
         return True
     outer, inner = digits_of(wide), digits_of(narrow)

@@ -44,17 +44,37 @@ def fields_of(spark_type: str) -> dict[str, str] | None:
     if outer != "struct":
         return None
     fields: dict[str, str] = {}
-    depth = begin = 0
-    for place, sign in enumerate(inner):
+    parts = _parts(inner.removesuffix(">"))
+    for part in parts or ():
+        name, _, kind = part.partition(":")
+        if not _TYPE.match(kind) or name.lower() in map(str.lower, fields):
+            return None
+        fields[name] = kind
+    return None if parts is None else fields
+
+
+def values_of(spark_type: str) -> list[str]:
+    """The types of an array's elements, or of a map's keys and values; nothing of other types.
+
+    >>> values_of("array<int>"), values_of("map<string,decimal(10,2)>")
+    (['int'], ['string', 'decimal(10,2)'])
+    """
+    outer, _, inner = spark_type.partition("<")
+    return (_parts(inner.removesuffix(">")) or []) if outer in ("array", "map") else []
+
+
+def _parts(inner: str) -> list[str] | None:
+    """What commas separate, but for those within angles and brackets; None if these do not pair."""
+    parts, depth = [""] if inner else [], 0
+    for sign in inner:
         depth += (sign in "<(") - (sign in ">)")
-        if (sign == "," and depth == 0) or depth < 0:
-            name, _, kind = inner[begin:place].partition(":")
-            if not _TYPE.match(kind) or name.lower() in map(str.lower, fields):
-                return {} if inner == ">" else None
-            fields[name], begin = kind, place + 1
-            if depth < 0:
-                break
-    return fields if begin == len(inner) else None
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+        if depth < 0:
+            return None
+    return None if depth else parts
 
 
 def both_fields(one: str, other: str) -> tuple[dict[str, str], dict[str, str]] | None:

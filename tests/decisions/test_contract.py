@@ -50,6 +50,11 @@ from dqsql.model.results import Status
         ("<timestamp>", "timestamp_ntz", None),
         ("<array>", "array<int>", None),
         ("struct<a:int>", "struct<a:bigint,b:string>", "widened"),
+        ("array<int>", "array<bigint>", "widened"),
+        ("array<array<bigint>>", "array<array<int>>", "narrowed"),
+        ("array<int>", "array<array<int>>", "retyped"),
+        ("map<string,struct<a:int>>", "map<string,struct<a:int,b:decimal(4,1)>>", "widened"),
+        ("map<int,string>", "map<string,string>", "retyped"),
         ("struct<a:int,b:string>", "struct<a:int>", "narrowed"),
         ("array<struct<a:struct<x:int,y:int>>>", "array<struct<a:struct<y:int,x:int>>>", None),
         ("struct<dc:title:string,dc:n:date>", "struct<dc:title:int,dc:n:date>", "retyped"),
@@ -64,7 +69,7 @@ from dqsql.model.results import Status
             "widened",
         ),
         ("struct<a:int>", "array<struct<a:int>>", "retyped"),
-        ("map<string,int>", "map<string,bigint>", "retyped"),
+        ("map<string,int>", "map<string,bigint>", "widened"),
     ],
 )
 def test_types(before: str, now: str, change: str | None) -> None:
