@@ -288,12 +288,15 @@ class _ModelCompiler:
 
     def _monitor(self, annotation: Annotation, call: MonitorCall) -> Monitor:
         _check_options(annotation, call.kind)
-        thresholds.refuse_idle_after(annotation, self._severity(annotation))
+        spec = monitor_specs()[call.kind]
+        severity = annotation.settings.severity or spec.severity or self._severity(annotation)
+        thresholds.refuse_idle_after(annotation, severity)
         watched = self._watched(annotation, call)
         about = {w.about for w in watched if w.about}
-        named = monitor_specs()[call.kind].compared and len(about) == 1
+        named = spec.compared and len(about) == 1
+        fields = self._declared(annotation, about.pop() if named else annotation.column)
         return Monitor(
-            **self._declared(annotation, about.pop() if named else annotation.column),
+            **{**fields, "severity": severity},
             kind=call.kind,
             arguments={str(i): a for i, a in enumerate(call.args)} | call.kwargs,
             watched=watched,

@@ -231,7 +231,7 @@ def _taken_whole(model: CheckModel) -> str | None:
 def _sources(sql: str, name: str) -> frozenset[str]:
     """The columns of tables that an output column shows something of, as `table.column`."""
     try:
-        root = lineage(name, sql, {}, dialect="spark")
+        root = lineage(exp.column(name, quoted=True), sql, {}, dialect="spark")
     except (SqlglotError, RecursionError, ValueError):
         return frozenset()
     sources = set()
@@ -240,7 +240,7 @@ def _sources(sql: str, name: str) -> frozenset[str]:
         node, called = shown.pop()
         # Below a star, or in the parts of a UNION, which are numbered, it is called as above.
         is_unnamed = node.name == "*" or node.name.isdigit()
-        called = called if is_unnamed else _column(node.name)
+        called = called if node is root or is_unnamed else _column(node.name)
         hidden = _hidden_columns(node.expression)
         shown += [(n, called) for n in node.downstream if _column(n.name) not in hidden]
         if not node.downstream:
@@ -271,4 +271,7 @@ def _is_revealed(column: exp.Column, within: exp.Expr) -> bool:
 
 def _column(name: str) -> str:
     """The name of the column of a node of lineage: `t.email`, `"t"."e-mail"`."""
-    return exp.to_column(name, dialect="duckdb").name.lower()
+    try:
+        return exp.to_column(name, dialect="duckdb").name.lower()
+    except SqlglotError:
+        return name.lower()

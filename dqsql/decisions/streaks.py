@@ -2,7 +2,8 @@
 
 Batches are counted by their order, whenever they were checked: each verdict says how many batches
 in a row have failed up to its own, so that the next one needs only the batch directly before. So a
-backfill and day-by-day runs come to the same verdicts.
+backfill and day-by-day runs come to the same verdicts. Where the age of the newest batch is told,
+runs are counted: each finds another one.
 """
 
 from __future__ import annotations
@@ -30,10 +31,14 @@ class Streaks:
     Attributes:
         after: by check, how many failing batches in a row make it fail.
         known: all batches of the model, those under test among them.
+        by_run: the checks of which runs are counted.
+        newest: the newest batch of before the run.
     """
 
     after: Mapping[str, int]
     known: Collection[str]
+    by_run: Collection[str] = ()
+    newest: str | None = None
     _before: dict[str, str] = field(default_factory=dict)
     _counts: dict[tuple[str, str, str | None], int] = field(default_factory=dict)
 
@@ -42,10 +47,14 @@ class Streaks:
         self._before = dict(zip(ordered[1:], ordered, strict=False))
 
     def needed(self, batches: Collection[str]) -> set[str]:
-        """The batches directly before some that are tested, whose stored verdicts count."""
+        """The batches directly before some that are tested, whose stored verdicts count.
+
+        And the one that the run before told the age of.
+        """
         if not self.after:
             return set()
-        return {self._before[b] for b in batches if b in self._before}.difference(batches)
+        before = {self._before[b] for b in batches if b in self._before}.difference(batches)
+        return before | ({self.newest} if self.newest is not None and self.by_run else set())
 
     def add_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Count stored verdicts (rows of dq_results)."""
@@ -70,17 +79,20 @@ class Streaks:
 
     def _judged(self, result: Result) -> Result:
         batch, after = result.batch or "", self.after[result.check_id]
-        before = self._before.get(batch, "")
-        count = self._counts.get((result.check_id, before, result.segment), 0)
+        by_run = result.check_id in self.by_run
+        before = self.newest if by_run else self._before.get(batch)
+        count = self._counts.get((result.check_id, before or "", result.segment), 0)
         if result.status is Status.FAIL:
             count += 1
         elif result.status not in _SILENT:
             count = 0
-        self._counts[result.check_id, batch, result.segment] = count
+        if not by_run:
+            self._counts[result.check_id, batch, result.segment] = count
         verdict = replace(result, details={**result.details, _IN_A_ROW: count, "after": after})
         if result.status is not Status.FAIL:
             return verdict
-        message = f"{result.message}; batch {count:,} in a row that fails (after: {after})"
+        unit = "run" if by_run else "batch"
+        message = f"{result.message}; {unit} {count:,} in a row that fails (after: {after})"
         if count >= after:
             return replace(verdict, message=message)
         return replace(verdict, status=Status.WARN, message=f"{message}, so far a warning")
@@ -90,6 +102,7 @@ def miscounted(
     results: Iterable[Result],
     known: Collection[str],
     stored: Callable[[Sequence[str]], Iterable[Mapping[str, Any]]],
+    by_run: Collection[str] = (),
 ) -> list[str]:
     """The batches directly behind these, whose stored verdicts count from something else.
 
@@ -100,11 +113,12 @@ def miscounted(
         results: the verdicts of a run.
         known: all batches of the model.
         stored: returns the stored verdicts (rows of dq_results) of batches.
+        by_run: the checks of which runs are counted, not batches.
     """
     counts = {
         (r.check_id, r.batch, r.segment): int(r.details[_IN_A_ROW])
         for r in results
-        if _IN_A_ROW in r.details and r.batch is not None
+        if _IN_A_ROW in r.details and r.batch is not None and r.check_id not in by_run
     }
     tested, ordered = {batch for _, batch, _ in counts}, sorted(set(known), key=batch_order)
     before = {b: a for a, b in pairwise(ordered) if a in tested and b not in tested}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.json_text import to_json
 from dqsql.model.events import COMPILE, DECIDE, DISCOVERY, SCAN
-from dqsql.model.plan import PROFILES, Check, Plan
+from dqsql.model.plan import PROFILES, Check, Monitor, Plan
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import MetricProfile, MetricValue, ModelResult, Result, RunResult, Status
 from dqsql.model.table import Table
@@ -211,8 +211,7 @@ def model_run_row(
 
 def column_dimensions(plan: Plan, types: Mapping[str, str]) -> list[Row]:
     """The describing columns of the rows of a model in dq_columns."""
-    about = Counter(name for c in plan.checks for name in _checked_columns(plan, c))
-    about.update(m.column.lower() for m in plan.monitors if m.column)
+    about = Counter(name for c in plan.declared for name in _checked_columns(plan, c))
     model = plan.model
     return [
         {
@@ -228,14 +227,17 @@ def column_dimensions(plan: Plan, types: Mapping[str, str]) -> list[Row]:
     ]
 
 
-def _checked_columns(plan: Plan, check: Check) -> set[str]:
+def _checked_columns(plan: Plan, check: Check | Monitor) -> set[str]:
     """The column that a check is about, and those that it computes something of, in lower case.
 
-    Of a check with a condition these cannot be told from what the condition reads.
+    Of a check with a condition these cannot be told from what the condition reads; a monitor
+    computes something of those that it names.
     """
     from dqsql.compiler.queries import columns_of
 
-    read = set() if check.settings.where else columns_of(plan.states_of(check.metrics))
+    named = not isinstance(check, Monitor) or check.positional
+    is_read = named and not check.settings.where
+    read = columns_of(plan.states_of(check.metrics)) if is_read else set()
     return {name.lower() for name in (*read, *filter(None, [check.column]))}
 
 

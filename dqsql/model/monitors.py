@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dqsql.model.plan import Family
-from dqsql.model.project import Annotation, CheckModel
+from dqsql.model.project import Annotation, CheckModel, Severity
 from dqsql.model.settings import Reader
 
 # A setting that dqsql puts into models whose text does not name their columns: the types of these
@@ -96,6 +96,7 @@ class MonitorSpec:
         mistaken: words that people take for its settings: it says itself what is wrong.
         relations: the other relations that it reads, as annotations name them.
         compared: it gives a number, which the annotation compares: `@drift(psi) < 0.2`.
+        severity: where its annotation says none; None: that of the model, or of the project.
         symptom: its place in the chain of causes, one of `dqsql.decisions.grouping.STAGES`; None
             where the metric that it is about says it.
     """
@@ -111,6 +112,7 @@ class MonitorSpec:
     symptom: str | None = None
     relations: Callable[[MonitorUse], Sequence[str]] = lambda use: ()
     compared: bool = False
+    severity: Severity | None = None
 
 
 _SPECS: dict[str, MonitorSpec] = {}

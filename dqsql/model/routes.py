@@ -12,6 +12,8 @@ KINDS = ("slack", "teams", "webhook", "email")
 SETTING = "on_finding"
 _FILTERS = ("owners", "tags", "severity")
 _SEVERITIES = ("warn", "error")
+# What statuses are, whatever the severity of the check: one that cannot be computed says nothing.
+_OF_STATUS = {"warn": "warn", "no_data": "warn", "error": "error"}
 
 
 class RoutedFinding(Protocol):
@@ -55,7 +57,7 @@ class Route:
 
     def wants(self, notice: RoutedFinding) -> bool:
         """Whether the finding goes this way."""
-        severity = "warn" if notice.status == "warn" else notice.severity
+        severity = _OF_STATUS.get(notice.status, notice.severity)
         return (
             (not self.owners or notice.owner in self.owners)
             and (not self.tags or bool(set(self.tags) & set(notice.tags)))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.aggregates.facts import metrics_about_now
 from dqsql.decisions.cadence import misses_next
 from dqsql.decisions.streaks import Streaks, miscounted
 from dqsql.engine.batches import onward_flags
@@ -400,6 +401,14 @@ def accepted_before(
     return [accepted[place] for place in sorted(seen)]
 
 
+def counted_by_run(plan: Plan) -> frozenset[str]:
+    """The checks of the age of batches: what they find changes from run to run."""
+    if plan.model.config.batch_by is None:
+        return frozenset()
+    about_now = metrics_about_now(plan)
+    return frozenset(c.id for c in plan.checks if not about_now.isdisjoint(c.metrics))
+
+
 def streaks_of(
     plan: Plan,
     checks: Iterable[Check | Monitor],
@@ -409,7 +418,8 @@ def streaks_of(
 ) -> Streaks:
     """The rows of failing batches before those under test. Raises EngineError."""
     after = {c.id: n for c in checks if (n := c.settings.options.get("after")) is not None}
-    streaks = Streaks(after, {*ledger, *tested})
+    newest = max(ledger, key=batch_order, default=None)
+    streaks = Streaks(after, {*ledger, *tested}, counted_by_run(plan), newest)
     needed = streaks.needed(tested)
     if needed:
         streaks.add_rows(stored_rows(store, RESULTS, plan.model.name, sorted(needed)))
@@ -417,15 +427,15 @@ def streaks_of(
 
 
 def miscounted_note(
-    model: str, store: Store, ledger: Collection[str], results: Iterable[Result]
+    plan: Plan, store: Store, ledger: Collection[str], results: Iterable[Result]
 ) -> tuple[str, ...]:
     """A note when failing batches in a row (`after`) were counted without those of this run.
 
     Raises StorageError.
     """
+    model, decided = plan.model.name, list(results)
     stored = partial(stored_rows, store, RESULTS, model)
-    decided = list(results)
-    behind = miscounted(decided, ledger, stored)
+    behind = miscounted(decided, ledger, stored, counted_by_run(plan))
     if not behind:
         return ()
     order, ours = batch_order(behind[0]), {r.batch for r in decided}

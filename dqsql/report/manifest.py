@@ -246,7 +246,7 @@ def relations_used(plan: Plan, check: Check | Monitor) -> tuple[str, ...]:
 
 def columns_used(plan: Plan, check: Check | Monitor) -> tuple[str, ...]:
     """Return the columns of the model's SELECT that a check reads, in order of their names."""
-    if isinstance(check, Monitor):
+    if isinstance(check, Monitor) and (check.column is not None or not check.positional):
         return (check.column,) if check.column is not None else ()
     return _columns_of(plan.states_of(check.metrics))
 

@@ -24,31 +24,29 @@ def model_record(facts: ModelFacts) -> Record:
     by_check: dict[str, list[results.Result]] = {}
     for result in facts.results:
         by_check.setdefault(result.check_id, []).append(result)
-    # What nobody has resolved may be about older batches than those of the report.
-    for row in facts.findings:
-        if row["state"] != results.RESOLVED:
-            by_check.setdefault(row["check_id"], [])
+    # A finding may be about older batches than those of the report.
+    for row in facts.shown_findings:
+        by_check.setdefault(row["check_id"], [])
     findings = {row["check_id"]: row for row in facts.findings}
     dimensions = {row["check_id"]: row for row in facts.checks}
     learned = {row["check_id"]: _learned(row) for row in facts.programs}
     causes = {key: label_of(cause) for key, cause in causes_of(facts.groups).items()}
+    gone = facts.gone_checks
     checks = [
-        _check(
-            verdicts,
-            {**findings.get(check_id, {}), **dimensions.get(check_id, {})},
-            batches,
-            facts.values,
-            causes,
-            learned.get(check_id),
-            facts.file,
-        )
+        {
+            **_check(
+                verdicts,
+                {**findings.get(check_id, {}), **dimensions.get(check_id, {})},
+                batches,
+                facts.values,
+                causes,
+                learned.get(check_id),
+                facts.file,
+            ),
+            "gone": not verdicts or check_id in gone,
+        }
         for check_id, verdicts in by_check.items()
     ]
-    rows: dict[str, list[list[str]]] = {}
-    for failure in facts.failures:
-        kept = rows.setdefault(failure["check_id"], [])
-        if len(kept) < _MAX_ROWS:
-            kept.append([printable(str(failure["batch"])), printable(str(failure["row"]))])
     return {
         "batches": [printable(b) for b in batches],
         "rows": [row.get("rows") for row in facts.batches],
@@ -61,10 +59,26 @@ def model_record(facts: ModelFacts) -> Record:
             [printable(c["column_name"]), c["data_type"], c["checks"]]
             for c in sorted(facts.columns, key=lambda c: c["position"] or 0)
         ],
-        "failures": rows,
+        "failures": _failing_rows(facts),
         "sql": {"file": printable(facts.file), "text": shorten(facts.sql.rstrip(), _MAX_SQL)},
         "profile": None if facts.profile is None else profile_record(facts.profile),
     }
+
+
+def _failing_rows(facts: ModelFacts) -> Record:
+    """By finding, the newest of its batches of which failing rows were kept, and some of these."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for failure in facts.failures:
+        kept = rows.setdefault((failure["check_id"], str(failure["batch"])), [])
+        if len(kept) < _MAX_ROWS:
+            kept.append(printable(str(failure["row"])))
+    shown = {}
+    for finding in facts.shown_findings:
+        kept_of = ((b, rows.get((finding["check_id"], b))) for b in reversed(finding["batches"]))
+        newest = next(([printable(b), found] for b, found in kept_of if found), None)
+        if newest is not None:
+            shown[printable(finding["finding_id"])] = newest
+    return shown
 
 
 def _check(

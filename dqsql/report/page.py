@@ -6,9 +6,10 @@ packed by itself, so that opening the file reads only the overview.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 from dqsql.model.batches import batch_order
@@ -49,8 +50,9 @@ class ModelFacts:
     `waiting` are the failures of all batches that wait for a review, these or others; `reviews` are
     the newest by batch; `dimension` is its row of dq_models, `checks`, `columns` and
     `findings` its rows of dq_checks, dq_columns and dq_findings, `failures` those of dq_failures,
-    `costs` those of dq_model_runs, oldest first. `sql` is the text of its file, or its SELECT where
-    it has no file (`file` is empty then); `profile` the one that was kept, if any.
+    `costs` those of dq_model_runs, oldest first. `removed` are the ids of checks that it had, and
+    has no more. `sql` is the text of its file, or its SELECT where it has no file (`file` is empty
+    then); `profile` the one that was kept, if any.
     """
 
     name: str
@@ -66,10 +68,31 @@ class ModelFacts:
     findings: Sequence[Mapping[str, Any]] = ()
     failures: Sequence[Mapping[str, Any]] = ()
     costs: Sequence[Mapping[str, Any]] = ()
+    removed: Collection[str] = ()
     waiting: Mapping[str, Sequence[Result]] = field(default_factory=dict)
     sql: str = ""
     file: str = ""
     profile: ProfileTable | None = None
+
+    @property
+    def shown_findings(self) -> list[Mapping[str, Any]]:
+        """The findings that are not resolved, or about one of the batches."""
+        shown = {str(row["batch"]) for row in self.batches}
+        return [
+            row
+            for row in self.findings
+            if row["state"] != RESOLVED or not shown.isdisjoint(row["batches"])
+        ]
+
+    @property
+    def gone_checks(self) -> set[str]:
+        """The ids of checks with verdicts that are checked no more: removed, or since mended."""
+        if not self.checks:
+            return set()
+        newest = str(self.batches[-1]["batch"]) if self.batches else None
+        checked = {r.check_id for r in self.results if r.batch == newest}.difference(self.removed)
+        in_force = {row["check_id"] for row in self.checks}
+        return {r.check_id for r in self.results} - checked - in_force
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +150,24 @@ def _summary(facts: ModelFacts) -> Record:
         "strip": "".join(letter_of(by_batch.get(n, ())) for n in names),
         "ledger": "".join(_LEDGER.get(str(row["status"]), ".") for row in facts.batches),
         "passed": [passed.get(n, [0, 0]) for n in names],
-        "checks": len({r.check_id for r in facts.results}),
+        "checks": len({r.check_id for r in facts.results} - facts.gone_checks),
         "columns": len(facts.columns),
         "covered": sum(bool(c["checks"]) for c in facts.columns),
         "cost": _cost(facts.costs),
+        "error": error_record(facts.costs),
+    }
+
+
+def error_record(costs: Sequence[Mapping[str, Any]]) -> Record | None:
+    """Why the newest run could not check a model, or a part of it, and since when that is so."""
+    failed = list(takewhile(lambda cost: cost["error"], reversed(costs)))
+    if not failed:
+        return None
+    last, first = failed[0], failed[-1]
+    return {
+        "text": printable(last["error"]),
+        "since": _moment(first["started_at"]),
+        "whole": not last["batches"],
     }
 
 
@@ -192,11 +229,8 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
     causes = causes_of(facts.groups)
     dimensions = {row["check_id"]: row for row in facts.checks}
     lines = []
-    for row in facts.findings:
+    for row in facts.shown_findings:
         seen = [b for b in row["batches"] if b in shown]
-        resolved = row["state"] == RESOLVED
-        if resolved and not seen:
-            continue
         newest = verdicts.get((row["check_id"], seen[-1])) if seen else None
         dimension = dimensions.get(row["check_id"], {})
         cause = None if newest is None else causes.get(newest.id)

@@ -32,7 +32,7 @@ from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.rates import budget_errors
 from dqsql.monitors.validation import misset, setting_errors, setting_notes
 from dqsql.selection.choosing import methods_of, selection
-from dqsql.selection.methods import select_models, unmatched
+from dqsql.selection.methods import kept_in_part, select_models, unmatched
 
 Variables = Mapping[str, Any] | str | None
 
@@ -149,6 +149,8 @@ def compile_project(
     select = selection(project, select, exclude, selector, by_default=default_selector)
     selected = select_models(project.models, select, exclude, methods=methods)
     missed = unmatched(project.models, (*select, *exclude), methods=methods)
+    names = {m.name for m in selected}
+    missed += kept_in_part(project.models, exclude, names, methods=methods)
     # In the project's order, which loading made a topological one.
     chosen = [m for m in selected if compiler.can_compile(m)]
     kept = [compiler.compiled(model) for model in chosen]

@@ -255,7 +255,7 @@ class ModelRun:
         notes += retired_note(model, self.retired, tested.before, self._meaning, tested.batches)
         notes += (*made.notes, *learning_note(results), *untimed_note(results))
         notes += tested.later_note(sound, self.ledger, self._to_come)
-        notes += miscounted_note(model.name, self.store, self.ledger, results)
+        notes += miscounted_note(self.plan, self.store, self.ledger, results)
         if self.plan.monitors:
             notes += held_back_note(model, self.store, self.ledger, results)
         return notes

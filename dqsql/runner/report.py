@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 DAYS = 90
 # More columns of pixels than this say nothing.
 _MAX_BATCHES = 400
-# Samples of failing rows are shown of the newest batches.
+# Samples of failing rows are shown of the newest batches of each finding.
 _FAILURE_BATCHES = 30
 
 
@@ -140,21 +140,26 @@ def make_page(
     Those of check models that are in the report stand with them.
     """
     shown = {f.name for f in facts}
+    most = f", at most {_MAX_BATCHES} batches" if _is_cut(facts) else ""
     return Page(
         project=project.name,
         target=project.target.name,
         made_at=made_at,
         version=VERSION,
-        period=f"the newest {plural(days, 'day')} of each model",
+        period=f"the newest {plural(days, 'day')} of each model{most}",
         models=tuple(replace(f, profile=profiles.get(f.name)) for f in facts),
         profiles=tuple(p for name, p in profiles.items() if name not in shown),
     )
 
 
+def _is_cut(facts: Sequence[ModelFacts]) -> bool:
+    return any(len(f.batches) == _MAX_BATCHES for f in facts)
+
+
 def read_facts(
     store: Store, project: Project, names: Sequence[str], days: int = DAYS
 ) -> list[ModelFacts]:
-    """What is stored of those of the named models that have been checked. Raises StorageError."""
+    """What is stored of those of the named models that runs have begun. Raises StorageError."""
     now = dt.datetime.now(dt.UTC)
     reader = _ReportReader(store, project, newest_rows(store.rows(REVIEWS)), now)
     ledger = {
@@ -164,15 +169,16 @@ def read_facts(
     }
     replaced = models_read_anew(project.models)
     tables = {t: reader.by_model(t) for t in (MODELS, CHECKS, COLUMNS, FINDINGS, MODEL_RUNS)}
+    failed = {name for name, rows in tables[MODEL_RUNS].items() if any(r["error"] for r in rows)}
     return [
         reader.model(
             name,
-            newest(ledger[name], days),
-            waiting_batches(ledger[name], replaced=name in replaced),
+            newest(ledger.get(name, []), days),
+            waiting_batches(ledger.get(name, []), replaced=name in replaced),
             {t: r.get(name, []) for t, r in tables.items()},
         )
         for name in names
-        if name in ledger
+        if name in ledger or name in failed
     ]
 
 
@@ -184,11 +190,10 @@ class _ReportReader:
     now: dt.datetime
 
     def by_model(self, table: Table) -> dict[str, list[Mapping[str, Any]]]:
-        """The rows of a small table by model; of a dimension those in force."""
+        """The rows of a small table by model."""
         rows: dict[str, list[Mapping[str, Any]]] = {}
         for row in self.store.rows(table):
-            if row.get("valid_to") is None:
-                rows.setdefault(row["model"], []).append(row)
+            rows.setdefault(row["model"], []).append(row)
         return rows
 
     def model(
@@ -208,6 +213,9 @@ class _ReportReader:
         results = [r for r in stored if r.batch in shown]
         failed = [r for r in stored if r.status in (Status.FAIL, Status.ERROR)]
         programs = stored_of_model(self.store, PROGRAMS, name)
+        checks, findings = _in_force(rows[CHECKS]), rows[FINDINGS]
+        in_force = {r["check_id"] for r in checks}
+        begun = {b for r in findings for b in r["batches"][-_FAILURE_BATCHES:]}
         model = next((m for m in self.project.models if m.name == name), None)
         return ModelFacts(
             name=name,
@@ -215,16 +223,16 @@ class _ReportReader:
             results=results,
             groups=grouped(results),
             values=self._values(name, names, results),
-            programs=[r for r in programs if r["valid_to"] is None],
+            programs=_in_force(programs),
             reviews=self.reviews.get(name, {}),
-            dimension=next(iter(rows[MODELS]), {}),
-            checks=rows[CHECKS],
-            columns=rows[COLUMNS],
+            dimension=next(iter(_in_force(rows[MODELS])), {}),
+            checks=checks,
+            removed={r["check_id"] for r in rows[CHECKS]} - in_force,
+            columns=_in_force(rows[COLUMNS]),
             findings=sorted(
-                (heeded(r, self.now) for r in rows[FINDINGS]),
-                key=lambda r: batch_order(r["first_batch"]),
+                (heeded(r, self.now) for r in findings), key=lambda r: batch_order(r["first_batch"])
             ),
-            failures=stored_rows(self.store, FAILURES, name, names[-_FAILURE_BATCHES:]),
+            failures=stored_rows(self.store, FAILURES, name, sorted(begun)),
             costs=sorted(rows[MODEL_RUNS], key=lambda r: r["started_at"]),
             waiting={b: [r for r in failed if r.batch == b] for b in flagged},
             sql="" if model is None else model.raw_sql or model.sql,
@@ -247,6 +255,11 @@ class _ReportReader:
         return values
 
 
+def _in_force(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows of a dimension that are valid now."""
+    return [r for r in rows if r["valid_to"] is None]
+
+
 def newest(rows: Sequence[Mapping[str, Any]], days: int) -> list[Mapping[str, Any]]:
     """The rows of the newest batches, oldest first: of so many days, or so many that are no dates.
 
@@ -255,7 +268,7 @@ def newest(rows: Sequence[Mapping[str, Any]], days: int) -> list[Mapping[str, An
     ordered = sorted(rows, key=lambda r: batch_order(r["batch"]))
     times = [wall_time_of(r["batch"]) for r in ordered]
     known = [t for t in times if t is not None]
-    if len(known) < len(ordered):
+    if len(known) < len(ordered) or not known:
         return ordered[-min(days, _MAX_BATCHES) :]
     since = max(known) - dt.timedelta(days=days)
     kept = [r for r, t in zip(ordered, known, strict=True) if t > since]

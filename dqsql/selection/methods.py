@@ -6,7 +6,8 @@ qualified name (`package.folder.model`, whole or its beginning, with globs).
 
 The unit is the check model. A method about checks (`column:`, `check:`, `severity:`, `test_name:`,
 `test_type:`), a tag of a check and the name of a test of dbt choose the models that have such a
-check: all checks of a model share its scan, and a batch is checked whole or not at all.
+check: all checks of a model share its scan, and a batch is checked whole or not at all. So they
+exclude only models of which they are about all checks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
@@ -23,7 +25,7 @@ from sqlglot import exp
 from dqsql.dialect import parse_expression
 from dqsql.errors import SelectionError, nearest
 from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Annotation, CheckModel, Severity
-from dqsql.model.wording import scalar_text
+from dqsql.model.wording import first_of, scalar_text
 
 # A method answers whether it chooses a model. `argument` is what stands behind the dot of the
 # method's name, as in `config.severity:warn`.
@@ -274,7 +276,7 @@ def select_models(
     """
     selector = Selector(models, {**METHODS, **(methods or {})})
     chosen = selector.union(select) if any(s.strip() for s in select) else set(selector.names)
-    chosen -= selector.union(exclude)
+    chosen -= selector.whole.union(exclude)
     return [m for m in models if m.name in chosen and m.config.enabled]
 
 
@@ -295,6 +297,24 @@ def unmatched(
             if (model := term.partition(".")[0]) in enabled:
                 near = f"checks run with their model: --select {model}"
             sentences.append(f"no check model matches {term!r}" + (f"; {near}" if near else ""))
+    return tuple(sentences)
+
+
+def kept_in_part(
+    models: Sequence[CheckModel],
+    exclude: Sequence[str],
+    chosen: Collection[str],
+    *,
+    methods: Mapping[str, Method] | None = None,
+) -> tuple[str, ...]:
+    """Sentences about criteria of `--exclude` that are about some checks of chosen models."""
+    selector = Selector(models, {**METHODS, **(methods or {})})
+    sentences = []
+    for term in dict.fromkeys(terms_of(exclude, selector.names)):
+        kept = sorted(selector.union([term]).intersection(chosen))
+        if kept:
+            about = f"{term!r} is about some of the checks of {first_of(kept, 3)}"
+            sentences.append(f"{about}: a model is checked with all of its checks, or left out")
     return tuple(sentences)
 
 
@@ -322,6 +342,7 @@ class Selector:
     def __init__(self, models: Sequence[CheckModel], methods: Mapping[str, Method]) -> None:
         self._models = models
         self._methods = methods
+        self._is_whole = False
         self.names = [m.name for m in models]
         names_by_id = {m.unique_id: m.name for m in models}
         # The model about a source of dbt stands where the source does.
@@ -334,6 +355,13 @@ class Selector:
         for child, parents in self._parents.items():
             for parent in parents:
                 self._children[parent].add(child)
+
+    @property
+    def whole(self) -> Selector:
+        """What chooses by a criterion about checks only models of which it is about all checks."""
+        selector = copy(self)
+        selector._is_whole = True
+        return selector
 
     def union(self, arguments: Sequence[str]) -> set[str]:
         """The names that arguments choose, as the command line takes them."""
@@ -366,6 +394,15 @@ class Selector:
         )
 
     def _chooses(self, model: CheckModel, criterion: Criterion) -> bool:
+        if not self._is_whole or not self._matches(model, criterion):
+            return self._matches(model, criterion)
+        checks = [a for a in model.annotations if a.settings.enabled]
+        alone = (replace(model, annotations=(a,)) for a in checks)
+        # Without any check, it is the model that is meant.
+        bare = replace(model, annotations=())
+        return self._matches(bare, criterion) or all(self._matches(m, criterion) for m in alone)
+
+    def _matches(self, model: CheckModel, criterion: Criterion) -> bool:
         if criterion.method is not None:
             return self._methods[criterion.method](model, criterion.argument, criterion.value)
         value = criterion.value

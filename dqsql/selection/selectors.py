@@ -9,7 +9,7 @@ See https://docs.getdbt.com/reference/node-selection/yaml-selectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -91,8 +91,8 @@ class _Evaluation:
         excluded = item.get("exclude") or []
         if not isinstance(excluded, list):
             raise self._problem("'exclude' must be a list", path)
-        path = (*path, "exclude")
-        return set[str]().union(*(self.of(e, (*path, at)) for at, e in enumerate(excluded)))
+        path, whole = (*path, "exclude"), replace(self, selector=self.selector.whole)
+        return set[str]().union(*(whole.of(e, (*path, at)) for at, e in enumerate(excluded)))
 
     def _criterion(self, item: Mapping[str, Any], path: KeyPath) -> set[str]:
         self.selectors.document.check_keys(item, _KEYS, *path, what="a selector")

@@ -50,7 +50,7 @@ function filtered(items, facets, text, row, settings = {}) {
 // --- findings -------------------------------------------------------------------------------
 
 const isOpen = f => f.state !== 'resolved';
-const extent = batches => batches.length === 1 ? batches[0] : `${batches[0]} – ${batches[batches.length - 1]}`;
+const extent = batches => !batches.length ? 'none' : batches.length === 1 ? batches[0] : `${batches[0]} – ${batches[batches.length - 1]}`;
 const findingText = f => [f.model, f.label, f.message, f.owner, f.assigned, ...f.tags].join(' ');
 // The finding of a check that is about a batch.
 const findingOf = (check, batch) => data.findings.find(f => f.check === check && f.batches.includes(batch));

@@ -1,7 +1,9 @@
 // --- pages ----------------------------------------------------------------------------------
 
 function tiles() {
-  const days = lastDays(14), now = days.slice(7), then = days.slice(0, 7);
+  // Days of which the report knows nothing are none to compare with.
+  const days = lastDays(14), oldest = data.models.flatMap(m => m.batches.filter(b => DATE.test(b)).map(b => b.slice(0, 10))).sort()[0], covered = days.filter(d => d >= oldest);
+  const now = covered.slice(-7), then = covered.length === 14 ? days.slice(0, 7) : [], newest = `newest ${plural(now.length, 'day')}`;
   const within = (period, take) => sum(data.models.map(m => sum(m.batches.map((b, i) => period.includes(b.slice(0, 10)) ? take(m, i) : 0))));
   const rate = period => { const all = within(period, (m, i) => m.passed[i][1]); return all ? within(period, (m, i) => m.passed[i][0]) / all : null; };
   const failed = period => within(period, (m, i) => 'ef'.includes(m.strip[i]) ? 1 : 0);
@@ -16,12 +18,12 @@ function tiles() {
   const [a, b] = [rate(now), rate(then)];
   if (a !== null) {
     const points = b === null ? 0 : (a - b) * 100, same = Math.abs(points) < .005;
-    made.push(tile('Verdicts that passed, newest 7 days', percent(a, 2), b === null ? '' : same ? 'as in the 7 days before' : `${points > 0 ? '+' : '−'}${Math.abs(points).toFixed(2)} points against the 7 before`, same || b === null ? '' : points > 0 ? 'up' : 'down'));
+    made.push(tile(`Verdicts that passed, ${newest}`, percent(a, 2), b === null ? '' : same ? 'as in the 7 days before' : `${points > 0 ? '+' : '−'}${Math.abs(points).toFixed(2)} points against the 7 before`, same || b === null ? '' : points > 0 ? 'up' : 'down'));
     const [c, d] = [failed(now), failed(then)];
-    made.push(tile('Batches with failures, newest 7 days', String(c), `${d} in the 7 days before`, c > d ? 'down' : c < d ? 'up' : ''));
+    made.push(tile(`Batches with failures, ${newest}`, String(c), then.length ? `${d} in the 7 days before` : '', !then.length ? '' : c > d ? 'down' : c < d ? 'up' : ''));
   }
-  const covered = sum(data.models.map(m => m.covered)), columns = sum(data.models.map(m => m.columns));
-  if (columns) made.push(tile('Columns with a check', `${Math.round(100 * covered / columns)}%`, `${grouped(covered)} of ${grouped(columns)}`));
+  const checked = sum(data.models.map(m => m.covered)), columns = sum(data.models.map(m => m.columns));
+  if (columns) made.push(tile('Columns with a check', `${Math.round(100 * checked / columns)}%`, `${grouped(checked)} of ${grouped(columns)}`));
   return h('section', {class: 'tiles', 'aria-label': 'In short'}, made);
 }
 
@@ -30,7 +32,7 @@ const nothing = () => h('p', {class: 'empty'}, 'No batch of these models has bee
 function overview() {
   if (!data.models.length) return [h('h1', {}, data.project), nothing(), profiles()];
   const open = data.findings.filter(isOpen), days = data.models.flatMap(m => m.batches.filter(b => DATE.test(b)).map(b => b.slice(0, 10))).sort();
-  return [h('h1', {}, 'Overview'), h('p', {class: 'dim'}, `Covers ${data.period}${days.length > 1 ? `: ${days[0]} to ${days[days.length - 1]}` : ''}.`), tiles(),
+  return [h('h1', {}, 'Overview'), h('p', {class: 'dim'}, `Covers ${data.period}${days.length > 1 ? `: ${days[0]} to ${days[days.length - 1]}` : ''}.`), tiles(), troubles(data.models, true),
     h('h2', {}, 'Health by model and day'), calendar(data.models), waitingList(data.waiting),
     h('h2', {}, open.length ? `Findings (${grouped(open.length)} open)` : data.findings.length ? 'Findings (all resolved)' : 'Findings'), filtered(ranked(data.findings), findingFacets(open.length ? 'open' : ''), findingText, f => findingRow(f), {hint: 'Search findings', none: data.findings.length ? 'No finding matches.' : 'Nothing was found.'}), profiles()];
 }
@@ -46,21 +48,25 @@ function profile(p) {
 
 const about = m => h('p', {class: 'dim'}, [m.description, m.owner && `owner ${m.owner}`, m.path].filter(t => t).join(' · '), ' ', m.tags.map(t => h('span', {class: 'tag'}, t)));
 
+// Models that the newest run could not check, or not all of them: what else is shown is older.
+const troubles = (models, named) => models.filter(m => m.error).map(m => h('div', {class: 'card trouble'}, badge('e'), ' ', named ? [h('a', {href: link('model', m.name)}, m.name), ' '] : null,
+  `${m.error.whole ? 'could not be checked' : 'could not be checked in full'} since ${m.error.since} UTC:`, h('div', {class: 'small'}, m.error.text)));
+
 async function modelPage(name) {
   const m = await detail(name);
   if (!m) return missing('model', name);
-  const mine = ranked(data.findings.filter(f => f.model === name)), open = mine.filter(isOpen);
+  const mine = ranked(data.findings.filter(f => f.model === name)), open = mine.filter(isOpen), live = m.checks.filter(c => !c.gone);
   const groups = new Map([['', []]]);
   for (const [column] of m.columns) groups.set(column, []);
-  for (const c of m.checks) (groups.get(c.column) || groups.set(c.column, []).get(c.column)).push(c);
+  for (const c of live) (groups.get(c.column) || groups.set(c.column, []).get(c.column)).push(c);
   const kinds = new Map(m.columns.map(c => [c[0], c[1]]));
   const bare = m.columns.filter(([column, , count]) => !count && !groups.get(column).length).map(([column]) => column);
-  const learned = m.checks.filter(c => c.detector !== 'constraint'), loud = m.checks.filter(c => c.detector === 'constraint' && [...c.strip].some(l => BAD.includes(l)));
+  const learned = live.filter(c => c.detector !== 'constraint'), loud = live.filter(c => c.detector === 'constraint' && [...c.strip].some(l => BAD.includes(l)));
   const drawn = charts([...learned, ...loud].flatMap(c => c.series), m, undefined, 8);
   const marks = new Map();
   for (const f of open) { const c = m.checks.find(x => x.id === f.check); if (c && c.line) marks.set(c.line, worst([marks.get(c.line) || '.', {error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status]])); }
-  return [h('p', {class: 'crumb'}, h('a', {href: '#/'}, 'Overview'), ' / model'), h('h1', {}, name), about(m.summary),
-    h('div', {class: 'card'}, h('div', {class: 'small dim'}, `${plural(m.batches.length, 'batch', 'batches')}${m.summary.batchBy ? ` by ${m.summary.batchBy}` : ''}: ${extent(m.batches)}`), strip(m.summary.strip, m.batches, {label: 'All checks'}), legend(m.checks.some(c => c.strip.includes('.')) ? '.' : '')),
+  return [h('p', {class: 'crumb'}, h('a', {href: '#/'}, 'Overview'), ' / model'), h('h1', {}, name), about(m.summary), troubles([m.summary]),
+    h('div', {class: 'card'}, h('div', {class: 'small dim'}, `${plural(m.batches.length, 'batch', 'batches')}${m.summary.batchBy ? ` by ${m.summary.batchBy}` : ''}: ${extent(m.batches)}`), strip(m.summary.strip, m.batches, {label: 'All checks'}), legend(live.some(c => c.strip.includes('.')) ? '.' : '')),
     h('h2', {}, open.length ? `Findings (${open.length} open)` : mine.length ? 'Findings (all resolved)' : 'Findings'),
     mine.length ? filtered(mine, [['status', f => [f.status]], ['state', f => [f.state], open.length ? 'open' : '']], findingText, f => findingRow(f, true), {hint: 'Search findings of this model'}) : h('p', {class: 'empty'}, 'Nothing was found.'),
     waitingList(data.waiting.filter(w => w.model === name)),
@@ -102,7 +108,7 @@ async function findingPage(id) {
   const f = data.findings.find(x => x.id === id);
   if (!f) return missing('finding', id);
   const m = await detail(f.model), c = m.checks.find(x => x.id === f.check), newest = f.batches[f.batches.length - 1];
-  const found = c.messages.filter(x => f.batches.includes(x[0])), basis = found.map(x => x[5]).find(t => t);
+  const sample = m.failures[f.id], found = c.messages.filter(x => f.batches.includes(x[0])), basis = found.map(x => x[5]).find(t => t);
   const i = m.batches.indexOf(newest), odd = c.series.filter(x => x.bad[i] === '1'), several = c.series.length > 1;
   const told = what => i < 0 ? '' : (odd.length ? odd : c.series.slice(0, 1)).map(x => what(x, i) && h('div', {}, `${several ? `${x.title}: ` : ''}${what(x, i)}`)).filter(t => t);
   const [allowed, seenThen] = [told(expected), told((x, k) => x.values[k] === null ? '' : `${number(x.values[k])} on ${newest}`)];
@@ -116,7 +122,7 @@ async function findingPage(id) {
     c.series.length ? h('div', {class: 'below'}, charts(c.series, m, hot)) : h('div', {class: 'card below'}, strip(c.strip, m.batches, {label: c.label}), legend(c.strip.includes('.') ? '.' : '')),
     h('h2', {}, 'What to do'), todo(f, newest),
     found.length > 1 ? [h('h2', {}, 'Batch by batch'), h('div', {class: 'card'}, messages(found))] : null,
-    m.failures[f.check] ? [h('h2', {}, 'Failing rows'), h('div', {class: 'card wide'}, rows(m.failures[f.check]))] : c.series.some(x => ofRows(x) && x.lower !== null) && c.detector === 'constraint' ? h('p', {class: 'small dim'}, 'No failing rows were kept: ', h('code', {}, 'dqsql run --store-failures'), ' keeps some.') : null,
+    sample ? [h('h2', {}, sample[0] === newest ? 'Failing rows' : `Failing rows of ${sample[0]}`), h('div', {class: 'card wide'}, rows(sample[1]))] : c.series.some(x => ofRows(x) && x.lower !== null) && c.detector === 'constraint' ? h('p', {class: 'small dim'}, 'No failing rows were kept: ', h('code', {}, 'dqsql run --store-failures'), ' keeps some.') : null,
     c.learned ? [h('h2', {}, 'What has been learned so far'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
     sourceOf(m, c, {error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status])];
 }
@@ -137,12 +143,11 @@ function todo(f, newest) {
 const messages = list => h('table', {class: 'stack'}, h('tbody', {}, list.map(([batch, segment, letter, text]) => h('tr', {}, h('td', {class: 'nowrap'}, badge(letter)), h('td', {class: 'nowrap'}, batch + (segment ? ` [${segment}]` : '')), h('td', {}, text)))));
 
 function rows(list) {
-  const parsed = list.map(([, text]) => { try { return JSON.parse(text); } catch { return {row: text}; } });
+  const parsed = list.map(text => { try { return JSON.parse(text); } catch { return {row: text}; } });
   const names = [...new Set(parsed.flatMap(r => Object.keys(r)))];
   const shown = v => v === null || v === undefined ? h('i', {class: 'dim'}, 'null') : typeof v === 'object' ? JSON.stringify(v) : String(v);
-  const several = new Set(list.map(r => r[0])).size > 1;
-  return h('table', {class: 'small'}, h('thead', {}, h('tr', {}, several && h('th', {}, 'of batch'), names.map(n => h('th', {}, n)))),
-    h('tbody', {}, parsed.map((r, i) => h('tr', {}, several && h('td', {class: 'dim nowrap'}, list[i][0]), names.map(n => h('td', {}, shown(r[n])))))));
+  return h('table', {class: 'small'}, h('thead', {}, h('tr', {}, names.map(n => h('th', {}, n)))),
+    h('tbody', {}, parsed.map(r => h('tr', {}, names.map(n => h('td', {}, shown(r[n])))))));
 }
 
 async function checkPage(model, id) {
@@ -162,7 +167,7 @@ async function checksPage() {
   const every = [];
   for (const summary of data.models) {
     const m = await detail(summary.name);
-    for (const c of m.checks) {
+    for (const c of m.checks.filter(x => !x.gone)) {
       const known = c.strip.replace(/[.s]/g, ''), good = known.split('p').length - 1;
       let flips = 0;
       for (let i = 1; i < known.length; i++) if ((known[i] === 'p') !== (known[i - 1] === 'p')) flips++;

@@ -36,6 +36,11 @@ def warnings_of(make_project: MakeProject, sql: str) -> list[str]:
         ("select email, sum(n) over (partition by email order by email) as a, n from t", []),
         ("with c as (select *, email is null as no from t) select email, int(no) a from c", []),
         ("select email, concat(`Email`, '!') as a from t", ["a"]),
+        ("select `customer's name`, `we\"ird`, `a/*b`, email from t", []),
+        (
+            "with c as (select `it's;` as email from t) select email, lower(email) as `a;b` from c",
+            ["a;b"],
+        ),
         ("select email, upper(email) as a from t union all select x, y from u", ["a"]),
         ("select email, lower(email) as Mail from t", ["Mail"]),
         ("with c as (select * from t) select day, email, id from c", []),

@@ -232,6 +232,29 @@ def test_a_newest_batch_that_is_old_is_no_bad_one(new_project: NewProject) -> No
     assert {row["state"] for row in project.rows("dq_findings")} == {"resolved"}
 
 
+def test_runs_that_find_the_newest_batch_too_old_are_counted(new_project: NewProject) -> None:
+    """However many batches come between them, and if none does."""
+
+    def rows(*days_ago: int) -> str:
+        listed = ", ".join(f"(current_timestamp() - interval {d} days)" for d in days_ago)
+        return f"select at, to_date(at) as day from values {listed} as t(at)"
+
+    model = """{{ config(batch_by = 'day') }}
+    select day, at -- @freshness(at) < 30 {after: 3}
+    from {{ source('raw', 't') }}
+    """
+    project = new_project(model, rows(30, 20))
+    found = []
+    for days in ((30, 20), (30, 20), (30, 20, 15, 14, 13), (30, 20, 15, 14, 13, 0), (30, 20, 0)):
+        project.data(rows(*days))
+        (fresh,) = [r for r in project.run().results if r.status is not Status.SKIPPED]
+        found.append((fresh.status, "run 1 in" in fresh.message, "run 3 in" in fresh.message))
+    assert found[0] == (Status.WARN, True, False)
+    assert found[1] == (Status.WARN, False, False)
+    assert found[2] == (Status.FAIL, False, True)
+    assert found[3] == (Status.PASS, False, False)
+
+
 def test_what_is_of_a_time_to_come_is_bad(new_project: NewProject) -> None:
     model = """{{ config(batch_by = 'day') }}
     select date'2024-01-01' as day, at -- @expect(freshness(at) between 0 and 48)

@@ -15,7 +15,7 @@ from dqsql.model.project import (
     ModelConfig,
     Severity,
 )
-from dqsql.selection.methods import project_methods, select_models, unmatched
+from dqsql.selection.methods import kept_in_part, project_methods, select_models, unmatched
 
 
 def model(path: str, *depends_on: str, **config: object) -> CheckModel:
@@ -141,6 +141,25 @@ def test_tags_of_checks_choose_their_models() -> None:
     assert [m.name for m in select_models(models, ["tag:disr*"])] == ["d"]
     assert [m.name for m in select_models(models, ["tag:disruption,mart"])] == ["d"]
     assert [m.name for m in select_models(models, [], ["tag:disruption"])] == list("abce")
+
+
+@pytest.mark.parametrize("exclude", ["tag:flaky", "check:not_null", "column:a", "severity:warn"])
+def test_a_model_is_left_out_by_its_checks_only_if_all_of_them_are_meant(exclude: str) -> None:
+    flaky = CheckSettings(tags=("flaky",), severity=Severity.WARN)
+    meant = Annotation("not_null", flaky, Span("x"), "a")
+    other = Annotation("unique", CheckSettings(severity=Severity.ERROR), Span("x"), "b")
+    off = replace(other, settings=CheckSettings(enabled=False))
+    whole, part = (
+        replace(MODELS[i], annotations=(meant, more)) for i, more in ((0, off), (1, other))
+    )
+    assert [m.name for m in select_models([whole, part], [], [exclude])] == [part.name]
+    assert [m.name for m in select_models([whole, part], [exclude])] == [whole.name, part.name]
+    (told,) = kept_in_part([whole, part], [exclude], [part.name])
+    assert told == (
+        f"{exclude!r} is about some of the checks of {part.name}: a model is checked with all of"
+        " its checks, or left out"
+    )
+    assert kept_in_part([whole, part], [exclude], []) == ()
 
 
 def of_dbt(name: str, *fqn: str, package: str = "shop", **more: object) -> CheckModel:

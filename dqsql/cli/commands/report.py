@@ -18,7 +18,7 @@ from dqsql.model.results import RESOLVED, Status
 from dqsql.model.wording import first_of, plural
 from dqsql.report.console import styled_label
 from dqsql.report.model_page import model_record
-from dqsql.report.page import ModelFacts, finding_lines
+from dqsql.report.page import ModelFacts, error_record, finding_lines
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import number, padded, printable, shorten
 
@@ -173,10 +173,16 @@ def lines_of_model(facts: ModelFacts, out: Terminal) -> Iterator[str]:
     record = model_record(facts)
     batches = record["batches"]
     yield out.style(facts.name, "bold")
+    if (error := error_record(facts.costs)) is not None:
+        extent = "" if error["whole"] else " in full"
+        yield f"could not be checked{extent} since {error['since']} UTC: {error['text']}"
+    if not batches:
+        return
     extent = f"{plural(len(batches), 'batch')}, {batches[0]} to {batches[-1]}"
     drawn = f"strips show the newest {_STRIP}, " if len(batches) > _STRIP else ""
     yield f"{extent}; {drawn}numbers are of the newest"
-    yield from _legend(record["checks"], out)
+    checks = [c for c in record["checks"] if not c["gone"]]
+    yield from _legend(checks, out)
     for finding in finding_lines(facts):
         if finding["state"] == RESOLVED:
             continue
@@ -190,7 +196,7 @@ def lines_of_model(facts: ModelFacts, out: Terminal) -> Iterator[str]:
             yield f"  follows from {finding['cause'][1]}"
     yield from _waiting(facts)
     column = None
-    for check in sorted(record["checks"], key=lambda c: (c["column"], c["rank"], c["label"])):
+    for check in sorted(checks, key=lambda c: (c["column"], c["rank"], c["label"])):
         if check["column"] != column:
             column = check["column"]
             yield ""

@@ -247,12 +247,9 @@ def _gap_words(
 def _cadence_result(
     monitor: Monitor, batch: str, message: str, details: Mapping[str, Any]
 ) -> Result:
-    """A finding that only warns unless its annotation says more: the batch itself is fine."""
-    asked = monitor.settings.severity is Severity.ERROR
-    status = failed_status(monitor.severity) if asked else Status.WARN
+    status = failed_status(monitor.severity)
     result = with_details(result_of(monitor, batch, status, message), **details)
-    severity = monitor.severity if asked else Severity.WARN
-    return replace(result, observed=float(len(details["missing"])), severity=severity)
+    return replace(result, observed=float(len(details["missing"])))
 
 
 def rules_of(monitor: Monitor) -> _Rules:
@@ -372,7 +369,13 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
 
 KIND = MonitorKind(
     MonitorSpec(
-        name=_NAME, settings=_SETTINGS, watches=_watches, configurable=False, symptom="freshness"
+        name=_NAME,
+        settings=_SETTINGS,
+        watches=_watches,
+        configurable=False,
+        symptom="freshness",
+        # The batch itself is fine.
+        severity=Severity.WARN,
     ),
     detector=CadenceDetector,
     order=20,
