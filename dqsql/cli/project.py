@@ -17,7 +17,9 @@ from dqsql.resources import expanded
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from dqsql.model.events import RunListener
     from dqsql.model.results import RunResult
+    from dqsql.report.terminal import Progress
     from dqsql.runner.api import CompileResult
 
 
@@ -34,6 +36,17 @@ def compile_project(**where: Any) -> CompileResult:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def listener_of(session: Session, progress: Progress, compiled: CompileResult) -> RunListener:
+    """What reports the progress of a run. Of one that dies, `dqsql retry` checks all models."""
+    from dqsql.report.artefacts import RUN_RESULTS, write_json
+    from dqsql.report.run_results import run_results
+
+    listener = session.listener(progress, compiled)
+    file = compiled.project.target_dir / RUN_RESULTS
+    listener.begun = lambda left: write_json(file, run_results(left))
+    return listener
 
 
 def forget_junit(project_dir: Path, variables: str | None) -> None:

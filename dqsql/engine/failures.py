@@ -264,11 +264,12 @@ def _relation_error(error: Exception, model: CheckModel, relation: str) -> Engin
                 f"the relation {relation} of {model.name} reads {missing}, which does not exist",
                 span=_place_of_relation(missing, model),
             )
+        is_source = (model.config.extra.get("dbt") or {}).get("resource_type") == "source"
         return SourceNotFoundError(
             f"the relation {relation} of {model.name} does not exist",
             span=span,
             hint="dbt does not build sources: load it, or correct its schema and identifier"
-            if model.path.endswith((".yml", ".yaml"))
+            if is_source
             else "run `dbt build` first, against the same target and warehouse",
         )
     return translate(error, f"cannot read the relation {relation} of {model.name}", span)

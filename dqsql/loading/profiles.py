@@ -67,7 +67,8 @@ def load_target(request: TargetRequest) -> Target:
     """The target to run against.
 
     `profiles.yml` is looked for in `profiles_dir`, `$DQSQL_PROFILES_DIR`, `$DBT_PROFILES_DIR`, the
-    project's folder and `~/.dbt`. A project without any gets an embedded Spark session.
+    project's folder and `~/.dbt`. A project without any gets an embedded Spark session, but for one
+    of dbt's.
 
     Raises ProfileError: no such profile or target, or wrong settings in it.
     """
@@ -81,6 +82,12 @@ def load_target(request: TargetRequest) -> Target:
         )
     wanted = request.profile or request.project_profile or request.project_name
     if file is None:
+        if request.dbt:
+            raise ProfileError(
+                f"there is no {FILE_NAME}, which says where dbt builds the relations of"
+                f" {request.project_name}",
+                hint=f"{', '.join(_PLACES)} were looked at; --profiles-dir names another folder",
+            )
         return _embedded(request, wanted)
     document = _read(file, request)
     if wanted not in document.data:
@@ -100,17 +107,18 @@ def _known(what: str, names: list[str]) -> str:
     return f"known {what}: {', '.join(sorted(names)) or 'none'}"
 
 
+# Environment variables with folders of profiles, and all places where one may be.
+_FOLDERS = ("DQSQL_PROFILES_DIR", "DBT_PROFILES_DIR")
+_PLACES = (*(f"${name}" for name in _FOLDERS), "the project's folder", "~/.dbt")
+
+
 def _find_file(request: TargetRequest) -> Path | None:
     if request.profiles_dir is not None:
         file = expanded(request.profiles_dir) / FILE_NAME
         if not file.is_file():
             raise ProfileError(f"there is no {FILE_NAME} in {request.profiles_dir}")
         return file
-    folders: list[Path] = [
-        expanded(os.environ[name])
-        for name in ("DQSQL_PROFILES_DIR", "DBT_PROFILES_DIR")
-        if os.environ.get(name)
-    ]
+    folders: list[Path] = [expanded(os.environ[n]) for n in _FOLDERS if os.environ.get(n)]
     folders += [request.root, expanded("~/.dbt")]
     return next((f / FILE_NAME for f in folders if (f / FILE_NAME).is_file()), None)
 

@@ -14,7 +14,13 @@ from dqsql.model.results import ModelResult, RunResult
 
 
 class RunListener:
-    """Receives the progress of a run, and ignores it. What overrides a method must not raise."""
+    """Receives the progress of a run, and ignores it. What overrides a method must not raise.
+
+    `begun`, if set, is called with what the run leaves should it die at once, when it has the
+    project for itself.
+    """
+
+    begun: Callable[[RunResult], None] | None = None
 
     def run_started(self, run_id: str, models: int, checks: int, target: str) -> None:
         """The project is compiled; work on the models begins."""

@@ -306,8 +306,8 @@ class BatchRecord:
 
 
 # `ModelResult.skipped` of a model that the run did not come to, since another one failed or lost
-# Spark.
-FAIL_FAST = "fail fast"
+# Spark, or since somebody ended the run.
+FAIL_FAST, INTERRUPTED = "fail fast", "the run did not come to its end"
 CONNECTION_LOST = "the connection to Spark is lost"
 
 
@@ -376,7 +376,7 @@ class ModelResult:
     @property
     def left_out(self) -> bool:
         """Whether the run ended before it came to the model."""
-        return self.skipped in (CONNECTION_LOST, FAIL_FAST)
+        return self.skipped in (CONNECTION_LOST, FAIL_FAST, INTERRUPTED)
 
     @property
     def status(self) -> Status:

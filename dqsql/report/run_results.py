@@ -90,7 +90,7 @@ def _entries(model: ModelResult, plan: Plan | None) -> Iterator[dict[str, Any]]:
         seconds = share if verdicts else 0.0
         error = errors.get(groups[unique_id][0], errors.get(None))
         yield _entry(model, unique_id, verdicts, definition, plan, seconds, error)
-    if model.error is not None and not by_check:
+    if (model.error is not None or model.left_out) and not by_check:
         yield _entry(model, f"model.{model.model}", [], None, plan, model.seconds, model.error)
 
 
@@ -211,7 +211,10 @@ def _particulars(
         "findings_left_out": max(len(findings) - _MAX_FINDINGS, 0),
         # What `dqsql retry` checks again: models that the run did not come to, and batches.
         "left_out": model.left_out,
-        "failed_batches": sorted({v.batch for v in findings if v.batch and v.status in _FAILED}),
+        "failed_batches": sorted(
+            {v.batch for v in findings if v.batch and v.status in _FAILED}
+            | ({*model.batches} if model.left_out else set())
+        ),
         # A batch's findings are listed once: with the check that found its first root symptom.
         "batch_findings": [
             batch_record(g)
@@ -241,7 +244,7 @@ def batch_record(finding: BatchFinding) -> dict[str, Any]:
 
 SOURCES = "sources.json"
 _SOURCES_SCHEMA = "https://schemas.getdbt.com/dbt/sources/v3.json"
-_SOURCE_STATUS = {Status.FAIL: "error", Status.WARN: "warn", Status.NO_DATA: "error"}
+_SOURCE_STATUS = {Status.FAIL: "error", Status.WARN: "warn", Status.NO_DATA: "warn"}
 _ORDER = ("error", "warn", "pass")
 
 
@@ -282,7 +285,7 @@ def _source_entry(
     never = datetime.min.replace(tzinfo=UTC)
     loaded = never if age is None else _before(result.started_at, age)
     config = dbt.get("config") or {}
-    rules = config.get("freshness") or {}
+    rules = config.get("freshness") or dbt.get("freshness") or {}
     return {
         "unique_id": unique_id,
         "max_loaded_at": timestamp(loaded),

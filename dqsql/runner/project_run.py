@@ -41,6 +41,7 @@ from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import (
     CONNECTION_LOST,
     FAIL_FAST,
+    INTERRUPTED,
     BatchRecord,
     ModelResult,
     RunResult,
@@ -160,6 +161,8 @@ class ProjectRun:
                 self.listener.tasks_done,
             ) as session,
         ):
+            if self.listener.begun is not None:
+                self.listener.begun(self._result(tuple(map(self._not_reached, plans)), {}, ()))
             result = self._run_models(session)
         if spark is None:
             remember(vars(self.request.where), self._changes.watched)
@@ -167,6 +170,10 @@ class ProjectRun:
         result = replace(result, warnings=(*result.warnings, *problems))
         self.listener.run_finished(result)
         return result
+
+    def _not_reached(self, plan: Plan) -> ModelResult:
+        again, path = self.request.batches_of.get(plan.model.name, ()), plan.model.path
+        return ModelResult(plan.model.name, path, batches=tuple(again), skipped=INTERRUPTED)
 
     def _run_models(self, session: LazySession) -> RunResult:
         from dqsql.engine.storage import open_store

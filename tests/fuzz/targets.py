@@ -19,7 +19,7 @@ from dqsql.errors import DqsqlError
 from dqsql.loading import load_project, parse_vars
 from dqsql.loading.annotations import AnnotationProblem, parse_comment
 from dqsql.loading.binding import bind_model
-from dqsql.loading.dbt.rebuilds import read_rebuilds
+from dqsql.loading.dbt.rebuilds import read_last_build
 from dqsql.loading.documents import read_document
 from dqsql.loading.layout import LayoutProblem, read_layout
 from dqsql.loading.models import known_names
@@ -218,7 +218,7 @@ class Workshop:
 
     def results(self, text: str) -> None:
         file = self.file("state/run_results.json", text)
-        read_rebuilds(file)
+        read_last_build(file)
         methods = state_of(self.project, file.parent).methods()
         select_models(self.project.models, ["result:fail"], methods=methods)
         read_retry(file)

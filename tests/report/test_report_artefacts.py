@@ -246,6 +246,31 @@ def test_sources_whose_age_no_calendar_holds(
     assert entry["max_loaded_at_time_ago_in_s"] == hours * 3_600
 
 
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (Status.NO_DATA, "warn"),
+        (Status.FAIL, "error"),
+        (Status.WARN, "warn"),
+        (Status.PASS, "pass"),
+    ],
+)
+def test_the_status_of_a_source_is_that_of_its_check(
+    plan: Plan,
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+    status: Status,
+    told: str,
+) -> None:
+    """An empty table with `warn_after` alone is a warning to dbt, too."""
+    settings = CheckSettings(options={DBT_FRESHNESS: "warn_after"})
+    checked = replace(plan, checks=(replace(plan.checks[0], settings=settings),))
+    run = make_run(make_model(make_result(status=status, observed=None)))
+    (entry,) = sources_record(run, [checked])["results"]
+    assert entry["status"] == told
+
+
 def test_manifest_lists_columns_and_lineage(plan: Plan, tmp_path: Path) -> None:
     source = Source("nyc", "flights", "`nyc`.`flights`", Span("checks/sources.yml"))
     project = Project(

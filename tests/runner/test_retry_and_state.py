@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 from dqsql.cli.main import cli
 from dqsql.errors import UsageError
+from dqsql.model.events import RunListener
+from dqsql.report.artefacts import write_json
 from dqsql.report.run_results import run_results
 from dqsql.runner.compilation import compile_project
 from dqsql.runner.request import read_retry
@@ -45,6 +47,28 @@ def test_what_failed_is_retried_and_selected(new_project: Callable[..., Any]) ->
     assert [m.batches for m in again.models] == [("b",)]
     with pytest.raises(UsageError, match="there is no"):
         read_retry(folder / "nothing.json")
+
+
+class Interrupted(RunListener):
+    """Ends a run when its second model begins, and keeps what is then there."""
+
+    def __init__(self, file: Path) -> None:
+        self.begun = lambda left: write_json(file, run_results(left))
+
+    def model_started(self, index: int, total: int, model: str) -> None:
+        if index == 2:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_was_interrupted_is_retried_as_a_whole(new_project: Callable[..., Any]) -> None:
+    project = new_project(None, DATA, {"checks/a.sql": A, "checks/b.sql": B})
+    file = run_and_keep(project) / "run_results.json"
+    for options in ({"full_refresh": True}, {"select": ["a", "b"], "batches_of": {"a": ("b",)}}):
+        with pytest.raises(KeyboardInterrupt):
+            project.attempt(**options, listener=Interrupted(file), threads=1)
+        retry = read_retry(file)
+        assert retry.batches == {"a": tuple(options.get("batches_of", {}).get("a", ())), "b": ()}
+        assert retry.arguments.get("full_refresh", False) is ("full_refresh" in options)
 
 
 def selected(root: Path, *select: str, state: Path | None = None) -> str:

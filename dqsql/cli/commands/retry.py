@@ -9,7 +9,7 @@ import click
 
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, STATE, options
-from dqsql.cli.project import compile_project, forget_junit, write_run_artefacts
+from dqsql.cli.project import compile_project, forget_junit, listener_of, write_run_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import UsageError
 from dqsql.model.wording import first_of
@@ -74,7 +74,7 @@ def command(
             select=select,
             batches_of=retry.batches,
             threads=threads,
-            listener=session.listener(progress, compiled),
+            listener=listener_of(session, progress, compiled),
             compiled=compiled,
             **arguments,
             **where,

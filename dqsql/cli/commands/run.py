@@ -15,6 +15,7 @@ from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TABLES, TESTS
 from dqsql.cli.project import (
     compile_project,
     forget_junit,
+    listener_of,
     refuse_batch_by,
     watched_tables,
     write_run_artefacts,
@@ -99,7 +100,7 @@ def command(
             select=select,
             exclude=exclude,
             batches=tuple(batches),
-            listener=session.listener(progress, compiled),
+            listener=listener_of(session, progress, compiled),
             compiled=compiled,
             **settings,
         )

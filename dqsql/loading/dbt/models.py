@@ -248,7 +248,7 @@ class DbtModels:
             return
         for key, severity in (("error_after", Severity.ERROR), ("warn_after", Severity.WARN)):
             rule = rules.get(key) or {}
-            if not rule.get("count") or rule.get("period") not in _HOURS:
+            if rule.get("count") is None or rule.get("period") not in _HOURS:
                 continue
             hours = rule["count"] * _HOURS[rule["period"]]
             settings = CheckSettings(
@@ -297,6 +297,8 @@ class DbtModels:
                 "fqn": list(node.data.get("fqn") or ()),
                 "group": group,
                 "config": dict(node.config),
+                # Where dbt kept it before version 1.10.
+                "freshness": node.data.get("freshness"),
                 "rebuilt": self.rebuilds.get(node.unique_id),
             },
         }
@@ -324,7 +326,7 @@ def _setting(node: Node, key: str) -> Any:
 
 def _has_rule(freshness: Any) -> bool:
     rules = freshness.values() if isinstance(freshness, dict) else ()
-    return any(isinstance(r, dict) and r.get("count") for r in rules)
+    return any(isinstance(r, dict) and r.get("count") is not None for r in rules)
 
 
 def _is_private(given: object) -> bool:

@@ -23,7 +23,7 @@ from dqsql.loading.dbt.manifest import (
 )
 from dqsql.loading.dbt.models import DbtModels, unknown_columns
 from dqsql.loading.dbt.places import Places
-from dqsql.loading.dbt.rebuilds import read_rebuilds
+from dqsql.loading.dbt.rebuilds import read_last_build
 from dqsql.loading.dbt.tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, Section, read_document
 from dqsql.loading.models import known_names
@@ -187,6 +187,7 @@ class _Loader:
         nodes = self._nodes()
         names = _names(nodes, self.manifest.project)
         places = Places(self.root, self.config.packages_dir, self.manifest)
+        last_build = read_last_build(self.root / self.config.target_path / RESULTS)
         loader = DbtModels(
             root=self.root,
             packages_dir=self.config.packages_dir,
@@ -196,7 +197,7 @@ class _Loader:
             names=names,
             ids=self._ids(names),
             places=places,
-            rebuilds=read_rebuilds(self.root / self.config.target_path / RESULTS),
+            rebuilds=last_build.rebuilds,
             severity=own.severity,
             left=self.left,
         )
@@ -225,7 +226,7 @@ class _Loader:
             no_data=own.no_data,
             settings=own.settings,
             warnings=(
-                *([stale] if stale else []),
+                *filter(None, (stale, last_build.warning(names))),
                 *(f"{t.name} is left to `dbt source freshness`: {t.reason}" for t in sources),
                 *_prose_warning(loader.prose),
             ),

@@ -1,10 +1,13 @@
-"""What dbt built in its last invocation: batches built since they were checked are new again."""
+"""What dbt built in its last invocation, and what not.
+
+Batches built since they were checked are new again.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from dqsql.json_text import Shape, read_json
 from dqsql.model.batches import in_zone, read_time
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
+from dqsql.model.wording import first_of
 
 _BUILT = ("success", "partial success")
 _RESULTS_SHAPE: Shape = {
@@ -33,8 +37,31 @@ class Rebuild:
     everything: bool = False
 
 
-def read_rebuilds(file: Path) -> dict[str, Rebuild]:
-    """What dbt's last invocation built of incremental models, by unique id.
+@dataclass(frozen=True)
+class LastBuild:
+    """What dbt's last invocation built of incremental models, by unique id, and what it did not.
+
+    `failed` and `skipped` are the unique ids of what should have been built.
+    """
+
+    rebuilds: Mapping[str, Rebuild] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+    def warning(self, names: Mapping[str, str]) -> str | None:
+        """That some models, of these names by unique id, are those of an earlier build."""
+        told = [
+            f"{first_of(known, 3)} {verb}"
+            for ids, verb in ((self.failed, "failed"), (self.skipped, "skipped"))
+            if (known := [names[i] for i in ids if i in names])
+        ]
+        if not told:
+            return None
+        return f"dbt's last invocation: {', '.join(told)}; what is checked of them is of before"
+
+
+def read_last_build(file: Path) -> LastBuild:
+    """What dbt's last invocation did.
 
     A file that is missing or cannot be read says nothing: dbt replaces it with every invocation,
     also with those that build nothing.
@@ -43,9 +70,14 @@ def read_rebuilds(file: Path) -> dict[str, Rebuild]:
         data = read_json(file, _RESULTS_SHAPE)
         at = dt.datetime.fromisoformat(data["metadata"]["generated_at"])
     except (OSError, ValueError, TypeError):
-        return {}
+        return LastBuild()
     everything = bool((data.get("args") or {}).get("full_refresh"))
-    return dict(_rebuilds(data.get("results") or [], at, everything=everything))
+    results = data.get("results") or []
+    failed, skipped = (
+        tuple(str(r.get("unique_id")) for r in results if r.get("status") == status)
+        for status in ("error", "skipped")
+    )
+    return LastBuild(dict(_rebuilds(results, at, everything=everything)), failed, skipped)
 
 
 def _rebuilds(

@@ -163,6 +163,17 @@ def test_freshness_of_a_source(shop: Path) -> None:
     ]
 
 
+def test_freshness_of_no_hours(shop: Path) -> None:
+    def fresh(manifest: dict[str, Any]) -> None:
+        source = manifest["sources"]["source.shop.raw.raw_payments"]
+        source["loaded_at_field"] = "loaded_at"
+        source["freshness"] = {"warn_after": {"count": 0, "period": "hour"}}
+
+    change(shop, fresh)
+    (check,) = models(load_project(shop))["raw__raw_payments"].annotations
+    assert check.expression == "expect(freshness(loaded_at) <= 0)"
+
+
 @pytest.mark.parametrize(
     ("more", "reason"),
     [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dqsql.errors import DqsqlError
+from dqsql.errors import DqsqlError, ProfileError
 from dqsql.loading import load_project
 from dqsql.model.project import Severity
 from dqsql.runner.compilation import compile_project
@@ -229,3 +230,25 @@ def test_annotations_of_snapshots(shop: Path) -> None:
     found = models(load_project(shop))["customers"].annotations[0]
     assert (found.expression, found.column) == ("not_null", "customer_id")
     assert str(found.span) == "models/marts/customers.sql:4:23"
+
+
+def test_what_dbt_did_not_build_is_told(shop: Path) -> None:
+    statuses = {
+        "model.shop.orders": "error",
+        "model.shop.customers": "skipped",
+        "test.shop.x": "error",
+        "model.shop.payments": "success",
+    }
+    content = {
+        "metadata": {"generated_at": "2026-01-01T00:00:00Z"},
+        "results": [{"unique_id": uid, "status": status} for uid, status in statuses.items()],
+    }
+    (shop / "target/run_results.json").write_text(json.dumps(content), encoding="utf-8")
+    told = "orders failed, customers skipped; what is checked of them is of before"
+    assert f"dbt's last invocation: {told}" in load_project(shop).warnings
+
+
+def test_a_project_of_dbt_needs_a_profile(shop: Path) -> None:
+    (shop / "profiles.yml").unlink()
+    with pytest.raises(ProfileError, match=r"there is no profiles.yml, which says where dbt"):
+        load_project(shop)
