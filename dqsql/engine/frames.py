@@ -38,7 +38,13 @@ _READS_LATE = re.compile(
 # A key and its value.
 _PAIR = 2
 # What Spark does not take from Arrow, and what holds the same values.
-_WIDER = {pa.float16(): pa.float32(), pa.uint64(): pa.decimal128(20, 0)}
+_WIDER = {
+    pa.float16(): pa.float32(),
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
 
 
 def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
@@ -93,6 +99,8 @@ def _as_arrow(data: pandas.DataFrame) -> pa.Table:
         raise UsageError(
             f"the pandas DataFrame has two columns {twice[0]!r}", hint="rename one of them"
         )
+    sparse = {n: t.subtype for n, t in data.dtypes.items() if isinstance(t, pandas.SparseDtype)}
+    data = data.astype(sparse) if sparse else data
     try:
         maps = {name: made for name in data.columns if (made := _maps(data[name])) is not None}
         rows = pa.Table.from_pandas(data.drop(columns=list(maps)), preserve_index=False)
@@ -100,13 +108,32 @@ def _as_arrow(data: pandas.DataFrame) -> pa.Table:
             names = {name: str(name) for name in data.columns}
             columns = {text: maps[n] if n in maps else rows[text] for n, text in names.items()}
             rows = pa.table(columns)
-    except (pa.ArrowException, ValueError, TypeError, NotImplementedError) as error:
+    except (pa.ArrowException, ValueError, TypeError, NotImplementedError, OverflowError) as error:
         raise UsageError(
             f"the pandas DataFrame cannot be given to Spark: {'; '.join(map(str, error.args))}",
             hint="give the column one type, for example df['a'].astype('string')",
         ) from error
-    types = [_WIDER.get(field.type, field.type) for field in rows.schema]
-    return rows.cast(pa.schema(list(zip(rows.column_names, types, strict=True))))
+    types = {str(name): kind for name, kind in data.dtypes.items()}
+    for field in rows.schema:
+        if isinstance(field.type, pa.BaseExtensionType):
+            raise UsageError(
+                f"the column {field.name!r} of the pandas DataFrame cannot be given to Spark: its"
+                f" type is {types[field.name]}",
+                hint=f"df[{field.name!r}].astype('string') makes texts of its values",
+            )
+    return rows.cast(pa.schema([(field.name, _wider(field.type)) for field in rows.schema]))
+
+
+def _wider(kind: pa.DataType) -> pa.DataType:
+    """A type that Spark takes from Arrow, also within lists, structs and maps."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        made = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return made(_wider(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _wider(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_wider(kind.key_type), _wider(kind.item_type))
+    return _WIDER.get(kind, kind)
 
 
 def _maps(values: pandas.Series[Any]) -> pa.Array | None:

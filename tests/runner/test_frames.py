@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy
 import pandas
 import pytest
 
@@ -293,6 +294,29 @@ def test_rows_of_pandas_are_the_same_in_every_session(
     empty = dqsql.check(rows.head(0), ["@not_null(a)", "@row_count > 0"], spark=session)
     assert [r.status.value for r in empty.results] == ["no_data", "fail"]
     assert session.conf.get("spark.sql.session.timeZone") == zone
+
+
+def test_types_of_pandas_that_spark_lacks(spark: SparkSession) -> None:
+    small = numpy.array([1, 255], dtype="uint8")
+    rows = pandas.DataFrame(
+        {
+            **{f"u{bits}": pandas.Series([1, 2], dtype=f"uint{bits}") for bits in (8, 16, 32)},
+            "nulls": pandas.array([7, None], dtype="UInt32"),
+            "many": [small, small],
+            "fields": [{"x": numpy.uint16(3)}, {"x": numpy.uint16(4)}],
+            "few": pandas.arrays.SparseArray([0, 5]),
+        }
+    )
+    sums = {"u8": 3, "u16": 3, "u32": 3, "nulls": 7, "many[1]": 510, "fields.x": 7, "few": 5}
+    checks = [f"@expect(sum({text}) = {value})" for text, value in sums.items()]
+    found = dqsql.check(rows, checks, spark=spark)
+    assert {r.status for r in found.results} == {Status.PASS}
+    for values, told in (
+        ([2**63, None], "too large"),
+        (pandas.period_range("2024-01", periods=2, freq="M"), "its type is period"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            dqsql.check(pandas.DataFrame({0: values}), "@row_count > 0", spark=spark)
 
 
 def test_times_are_those_that_the_session_reads(
