@@ -34,11 +34,18 @@ def floor_to(value: float, digits: int = 2) -> float:
     return math.floor(value * scale + 1e-9) / scale
 
 
-def round_down(value: float) -> float:
-    """The value rounded down to three significant digits."""
+def round_down(value: float, width: float = math.inf) -> float:
+    """The value rounded down to three significant digits, and by no more than `width` > 0.
+
+    >>> round_down(1_234_567), round_down(1_234_567, 25), round_up(0.12345)
+    (1230000.0, 1234560.0, 0.124)
+    """
     if abs(value) < _TINY or not math.isfinite(value):
         return value
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
+    places = math.floor(math.log10(abs(value))) - 2
+    if _TINY < width < math.inf:
+        places = min(places, math.floor(math.log10(width)))
+    unit = 10.0**places
     steps = math.floor(value / unit + 1e-9)
     rounded = _steps_of(unit, steps)
     # 1.1 * 1.1 is a little more than 1.21, which is no bound of it then.
@@ -49,9 +56,9 @@ def _steps_of(unit: float, steps: int) -> float:
     return steps * unit if unit >= 1 else steps / round(1 / unit)
 
 
-def round_up(value: float) -> float:
-    """The value rounded up to three significant digits."""
-    return -round_down(-value)
+def round_up(value: float, width: float = math.inf) -> float:
+    """The value rounded up to three significant digits, and by no more than `width` > 0."""
+    return -round_down(-value, width)
 
 
 def round_up_by(value: float, width: float) -> float:

@@ -325,13 +325,13 @@ def _bounds(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
         return
     spread = summary.stddev or 0.0
     if summary.minimum < 0:
-        low = round_down(summary.minimum)
+        low = round_down(summary.minimum, spread)
         yield _bounded(column, "min", "lower", low, None, f"the smallest is {summary.minimum:g}")
-    high = round_up(summary.maximum)
+    high = round_up(summary.maximum, spread)
     yield _bounded(column, "max", "upper", None, high, f"the largest is {summary.maximum:g}")
     if not spread:
         return
-    high = round_up(min(summary.mean + spread, summary.maximum))
+    high = round_up(min(summary.mean + spread, summary.maximum), spread)
     least = _mean_from(summary, spread)
     why = f"the mean is {summary.mean:.4g}, the standard deviation {spread:.4g}"
     yield _bounded(column, "mean", "mean", least, high, why)
@@ -341,7 +341,7 @@ def _bounds(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
 
 def _mean_from(summary: Summary, spread: float) -> float | None:
     """The least mean, which is none below the smallest value; None where it would say nothing."""
-    low = round_down(max(summary.mean - spread, summary.minimum))
+    low = round_down(max(summary.mean - spread, summary.minimum), spread)
     return None if low == 0 and summary.minimum >= 0 else low
 
 
