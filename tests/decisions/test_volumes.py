@@ -192,3 +192,24 @@ def test_few_rows_may_be_none() -> None:
     inputs = [AnomalyInput(1.0 + rng.poisson(2, 10), None, 0.0) for _ in range(100)]
     found = [d.anomalous for d in evaluate_many(Auto(fpr=0.001), inputs)]
     assert np.mean(found) < 0.02
+
+
+@pytest.mark.parametrize(("least", "most", "lone"), [(1, 20, 0.0), (1, 40, 0.0), (12, 28, 0.05)])
+def test_small_tables_do_not_allow_many_times_their_largest_batch(
+    least: int, most: int, lone: float
+) -> None:
+    """Their ratios (one row, then twenty) would: up to 4,370 where there were never 30."""
+    rng = np.random.default_rng(11)
+    rows = rng.integers(least, most + 1, (60, 70)).astype(float)
+    rows[rng.random(rows.shape) < lone] = 1.0
+    days = np.datetime64("2026-06-01", "D") + np.arange(71)
+
+    def found(values: FloatArray) -> float:
+        inputs = [
+            AnomalyInput(past, days[:-1], value, days[-1])
+            for past, value in zip(rows, values, strict=True)
+        ]
+        return float(np.mean([d.anomalous for d in evaluate_many(Auto(fpr=0.003), inputs)]))
+
+    assert found(2 * rows.max(axis=1)) >= 0.95
+    assert found(rng.integers(least, most + 1, 60).astype(float)) <= 0.02
