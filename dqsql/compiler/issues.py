@@ -8,7 +8,8 @@ The paper's text and the authors' code give different magnitudes (1/10/100 % aga
 the union of both is used, and each variant says which of them it is from. The paper's "increased
 nulls" put a filler, '' or 0, in the place of values; real NULLs are added here. No bound is chosen
 by those: missing values have bounds of their own in every program. Numbers that are too small, have
-lost their sign or are -1 are added, too: without them bounds from below would have no use.
+lost their sign or are -1 are added, too, and texts that are cut to their first half: without them
+bounds from below would have no use.
 """
 
 from __future__ import annotations
@@ -45,9 +46,12 @@ VALUE = "value"
 _VARIANT = "variant"
 # Of the set of variants: evidence that was made with an older one is renewed. To be raised with any
 # change of the variants.
-ISSUES_VERSION = 6
+ISSUES_VERSION = 7
 # Longer texts are cut in the sample, since characters are changed one by one.
 _MAX_TEXT = 1000
+
+# What is left where a column became too narrow.
+_FIRST_HALF = "left(value, cast(ceil(length(value) / 2) as int))"
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SYMBOLS = "!#$%&()*+-./:;<=>?@[]^_{|}~"
@@ -84,6 +88,7 @@ _SHARES: Mapping[str, Mapping[str, IssueSource]] = {
     "delete": _HALF,
     "pad": {**_HALF, "1.0": _SAME},
     "year": dict.fromkeys(("0.01", "0.1", "0.5"), IssueSource.DQSQL),
+    "cut": dict.fromkeys(("0.5", "1.0"), IssueSource.DQSQL),
     "stale": dict.fromkeys(("0.5", "1.0"), IssueSource.DQSQL),
     "late": dict.fromkeys(("0.5", "1.0"), IssueSource.DQSQL),
     "shrunk": dict.fromkeys(("0.1", "1.0"), IssueSource.DQSQL),
@@ -140,6 +145,7 @@ def _issues(family: Family) -> Iterator[Issue]:
     yield from _of("delete", "character_deletion", _BOTH, as_text=True)
     for side in ("lead", "trail"):
         yield from _of("pad", f"padding_{side}ing", _TEXT, words=f"{side}_")
+    yield from _of("cut", "increased_nulls", _TEXT, {"filler": _FIRST_HALF})
     for words, year in (("later_", "value + 365"), ("earlier_", "value - 365")):
         yield from _of("year", "increased_nulls", _TIME, {"filler": year}, words)
     for kind, days in (("stale", 7), ("late", 1)):

@@ -41,6 +41,7 @@ from dqsql.decisions.program import (
     bounds_for,
     compared,
     empty_by_chance,
+    is_next_whole,
     limit_after_odd,
     limits_by_rows,
 )
@@ -419,6 +420,7 @@ def _evaluate_clause(
             high, after_odd = wider, bool(wider[0] > high[0])
         judged = replace(clause, lower=float(low[0]), upper=float(high[0]))
     references = compared(clause, history, program.bounds, warned)
+    near = program.bounds != "paper" and bool(is_next_whole(clause.metric, history, observed))
     values = [float(transform.apply(past, observed)) for past in references]
     within = [judged.lower - slack <= value <= judged.upper + slack for value in values]
     place = within.index(True) if any(within) else 0
@@ -432,16 +434,17 @@ def _evaluate_clause(
         score = float("nan")
     else:
         score = _score(judged, values[place])
-        status = "pass" if within[place] else "fail"
+        status = "pass" if within[place] or near else "fail"
     text = describe(clause, observed, lower, upper, status)
     if after_odd:
         text += " The range is wider than usual: the batch before was odd, and a distance is to it."
     if fewer:
-        which = "this batch" if rows < usual.few else "the batch before"
-        rows = rows if rows < usual.few else usual.last
+        own = rows < usual.few or bool(usual.are_hardly_any(np.array(rows)))
+        which, rows = ("this batch", rows) if own else ("the batch before", usual.last)
+        half, at_least = ("", usual.least) if rows < usual.few else ("half of ", usual.middle)
         text += (
-            f" The range is wider than usual: {which} has {rows:,.0f} rows, and those learned from"
-            f" have at least {usual.least:,.0f}."
+            f" The range is wider than usual: {which} has {rows:,.0f} rows, and {half}those learned"
+            f" from have at least {at_least:,.0f}."
         )
     return ClauseVerdict(clause, observed, lower, upper, score, status, text)
 

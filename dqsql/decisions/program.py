@@ -17,6 +17,7 @@ from dqsql.model.metric_traits import (
     COUNTED_SHARES,
     DISTANCE_METRICS,
     PROPORTIONAL_METRICS,
+    QUARTILES,
     ROW_DRIVEN_METRICS,
 )
 
@@ -33,11 +34,14 @@ _FEW = 0.05
 # Where there are batches of fewer rows than this part of the median, bounds are not learned from
 # them, if so many others are left.
 _SMALL, _FEWEST_USUAL = 0.1, 8
+# Fewer rows are hardly any.
+_HARDLY_ANY = 6
 # Metrics that say how many rows there are, or whose bounds count them.
 BY_ROWS = PROPORTIONAL_METRICS | ROW_DRIVEN_METRICS | frozenset(COUNTED_SHARES)
 # Fewer rows alone raise the first, and lower the others.
 _RAISED = frozenset({"min", "days_to_min", "unique_ratio"})
 _LOWERED = frozenset({"max", "days_to_max", "range"})
+_COUNTS = frozenset({"dist_val_count"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +190,17 @@ class UsualRows(NamedTuple):
         least: of the batches that bounds are learned from; 0 if it is not known.
         few: batches of fewer have wider bounds; 0 if it is not known.
         last: of the batch before; NaN if it is not known.
+        middle: their median; 0 if it is not known.
     """
 
     least: float = 0.0
     few: float = 0.0
     last: float = float("nan")
+    middle: float = 0.0
+
+    def are_hardly_any(self, rows: FloatArray) -> npt.NDArray[np.bool_]:
+        """Whether rows are so few that values hardly say anything, where most have many more."""
+        return np.asarray((rows < _HARDLY_ANY) & (rows < self.middle / 2))
 
     @property
     def some_left_out(self) -> bool:
@@ -204,10 +214,11 @@ class UsualRows(NamedTuple):
         known = known[np.isfinite(known)]
         if not known.size:
             return cls()
-        usual = known[known >= _SMALL * float(np.median(known))]
+        last, middle = float(known[-1]), float(np.median(known))
+        usual = known[known >= _SMALL * middle]
         if usual.size == known.size or usual.size < _FEWEST_USUAL:
-            return cls(float(known.min()), _FEW * float(known.min()), float(known[-1]))
-        return cls(float(usual.min()), float(usual.min()), float(known[-1]))
+            return cls(float(known.min()), _FEW * float(known.min()), last, middle)
+        return cls(float(usual.min()), float(usual.min()), last, middle)
 
 
 def of_usual_rows(metric: str, values: FloatArray, rows: FloatArray) -> FloatArray:
@@ -241,7 +252,8 @@ def limits_by_rows(
 
     What is estimated from fewer rows varies more: by the square root of how much fewer they are,
     of distances by as much. Nothing is said where their number alone moves the metric: the least
-    of few values is larger, and more of them are distinct.
+    of few values is larger, and more of them are distinct. Hardly any rows are compared with the
+    median of the others: the fewest may be hardly any, too.
 
     Args:
         clause: the bound, calibrated.
@@ -249,15 +261,22 @@ def limits_by_rows(
         usual: those of the batches before.
     """
     lower, upper = np.full(rows.shape, clause.lower), np.full(rows.shape, clause.upper)
+    hardly_any = usual.are_hardly_any(rows)
+    if clause.metric in _COUNTS or (clause.transform.log and clause.metric not in BY_ROWS):
+        # They may well have no value, or none that is above 0.
+        lower = np.where(hardly_any, -np.inf, lower)
     if clause.metric in BY_ROWS or clause.method == COUNTED or not usual.least > 0:
         return lower, upper
     if clause.metric in DISTANCE_METRICS:
         rows = np.fmin(rows, usual.last)
+        hardly_any = usual.are_hardly_any(rows)
     few = rows < usual.few
     if usual.some_left_out:
         # Days of few rows may differ from others, and bounds were not learned from them.
         return np.where(few, -np.inf, lower), np.where(few, np.inf, upper)
-    fewer = np.where(few, usual.least / np.maximum(rows, 1.0), 1.0)
+    few |= hardly_any
+    others = np.where(hardly_any, usual.middle, usual.least)
+    fewer = np.where(few, others / np.maximum(rows, 1.0), 1.0)
     if clause.metric in _RAISED:
         return lower, np.where(few, np.inf, upper)
     if clause.metric in _LOWERED:
@@ -358,11 +377,27 @@ def breaks(
         if program.bounds != "paper":
             upper = limit_after_odd(clause, history.get(clause.metric, ()), upper)
         broken = ~((values >= lower) & (values <= upper)).any(axis=0)
+        if program.bounds != "paper":
+            series = history.get(clause.metric, ())
+            broken &= ~is_next_whole(clause.metric, series, new[clause.metric])
         none = np.isnan(values).any(axis=0)
         if clause.null_rate > program.fpr:
             broken &= ~none
         out |= broken & ~(empty & none)
     return out
+
+
+def is_next_whole(metric: str, history: npt.ArrayLike, new: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return which quartiles of whole numbers are no more than one away from one of before.
+
+    Where a quarter of the ratings are 3 or less, the quartile is 3 on one day and 4 on the next.
+    """
+    past, values = np.asarray(history, dtype=float), np.asarray(new, dtype=float)
+    past = np.unique(past[np.isfinite(past)])
+    if metric not in QUARTILES or not past.size or (past != np.rint(past)).any():
+        return np.zeros(values.shape, dtype=np.bool_)
+    nearest = np.abs(values[..., None] - past).min(axis=-1)
+    return np.asarray((nearest <= 1) & (values == np.rint(values)))
 
 
 def empty_by_chance(

@@ -110,6 +110,7 @@ _ISSUE_WORDS = {
     "year": "dates in another year",
     "stale": "dates of a week ago",
     "late": "dates of a day ago",
+    "cut": "texts that are cut off",
     "shrunk": "numbers that are too small",
     "sign": "another sign",
     "minus": "-1 in place of values",

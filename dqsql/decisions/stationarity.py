@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.decisions.adf import SHORTEST_FOR_ADF, adf_ragged
-from dqsql.decisions.arrays import BoolArray, FloatArray
+from dqsql.decisions.arrays import BoolArray, FloatArray, IntArray
 from dqsql.decisions.magnitudes import SD_OF_MEDIAN
 from dqsql.errors import DecisionError
 
@@ -145,6 +145,21 @@ def _carried(values: FloatArray, lag: int) -> FloatArray:
 
 # What was found so often is normal.
 RECURS = 3
+
+
+def furthest_metrics(before: FloatArray, moved: FloatArray) -> IntArray:
+    """Return which metric of each of some batches lies furthest out, in usual spreads.
+
+    Args:
+        before: K x M metrics of usual batches; NaN where there is none.
+        moved: N x M, of the others.
+    """
+    known = np.isfinite(before)
+    values = np.where(known, before, np.where(known.any(axis=0), np.nan, 0.0))
+    was = np.nanmedian(values, axis=0)
+    spread = np.nanmedian(np.abs(values - was), axis=0) * SD_OF_MEDIAN
+    away = np.abs(moved - was) / np.maximum(spread + _TRIFLE * np.abs(was), 1e-300)
+    return np.asarray(np.where(np.isnan(away), 0.0, away).argmax(axis=1))
 
 
 def like_the_moved(before: FloatArray, moved: FloatArray, since: FloatArray) -> BoolArray:

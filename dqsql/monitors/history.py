@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dqsql.decisions.arrays import BoolArray, FloatArray
-from dqsql.decisions.stationarity import RECURS, like_the_moved
+from dqsql.decisions.stationarity import RECURS, furthest_metrics, like_the_moved
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import PROFILES, Metric
 from dqsql.model.results import MetricProfile, MetricValue
@@ -193,6 +193,10 @@ class History:
         warned = self._all_warned.get(check_id, ())
         return np.array([batch in warned for batch in batches], dtype=np.bool_)
 
+    def was_told(self, batch: str, check_ids: Iterable[str]) -> bool:
+        """Whether one of some monitors warned of a batch, far out or not."""
+        return any(batch in self._all_warned.get(check_id, ()) for check_id in check_ids)
+
     def usual(
         self,
         check_id: str,
@@ -203,8 +207,9 @@ class History:
     ) -> list[str]:
         """The batches that a monitor may learn from: without those that it found far out.
 
-        What it found three times in the newest `window` of them is normal, too. If that was in a
-        row, and `least` batches have come since the first of them, metrics (`keys`, if given) say
+        What it found three times in the newest `window` of them is normal, too; with metrics
+        (`keys`), if one of them lay furthest out each time: three unlike faults are none of a kind.
+        If that was in a row, and `least` batches have come since the first of them, the metrics say
         whether most of those since are like them: then it was a change for good, and there are no
         others. Else it is over, and those that are like them are left out. With `keys`, `SPAN` more
         batches than the window are looked at.
@@ -214,8 +219,19 @@ class History:
         if keys and len(warned.intersection(kept)) >= RECURS:
             kept, warned = self._settled(kept, warned, keys, least)
         if len(warned.intersection(kept[-window:])) >= RECURS:
-            return kept
+            warned = self._rare(kept, warned, keys) if keys else set()
         return [b for b in kept if b not in warned]
+
+    def _rare(
+        self, kept: Sequence[str], warned: Collection[str], keys: Sequence[MetricKey]
+    ) -> set[str]:
+        """The batches far out by a metric that no others are furthest out by; none if most are."""
+        far = [b for b in kept if b in warned]
+        usual = [b for b in kept if b not in warned]
+        if len(far) >= 2 * RECURS or len(usual) < RECURS:
+            return set()
+        furthest = furthest_metrics(self.matrix(keys, usual), self.matrix(keys, far))
+        return set(compress(far, np.bincount(furthest)[furthest] < RECURS))
 
     def _settled(
         self, kept: list[str], warned: Collection[str], keys: Sequence[MetricKey], least: int

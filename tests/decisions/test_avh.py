@@ -238,7 +238,7 @@ def test_what_few_rows_say_is_not_learned() -> None:
     assert (usual.least, usual.few, usual.last) == (100, 100, 100)
     # Where all are alike, or too few are left, nothing is left out.
     assert not np.isnan(of_usual_rows("mean", values, np.append(rows[:10], [4] * 4))).any()
-    assert UsualRows.of(np.full(9, 50.0)) == (50, 2.5, 50)
+    assert UsualRows.of(np.full(9, 50.0)) == (50, 2.5, 50, 50)
     assert UsualRows.of([]).least == 0
 
 

@@ -28,8 +28,8 @@ def test_each_issue_says_where_it_is_from(family: Family, code: int, union: int)
     years |= {"stale_0.5", "stale_1.0", "late_0.5", "late_1.0"}
     below = {f"{kind}_{n}" for kind in ("shrunk_x0.1", "shrunk_x0.001", "sign") for n in (0.1, 1.0)}
     below |= {"minus_0.05", "minus_0.5"}
-    more = {Family.TIME: years, Family.NUMERIC: below}
-    assert own == missing | more.get(family, set())
+    more = {Family.TIME: years, Family.NUMERIC: below, Family.TEXT: {"cut_0.5", "cut_1.0"}}
+    assert own == missing | more[family]
     by_code = {n for n, s in sources.items() if s in (IssueSource.CODE, IssueSource.BOTH)}
     assert len(by_code) == code
     assert len(sources) - len(own) == union

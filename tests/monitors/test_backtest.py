@@ -33,6 +33,7 @@ TYPES = {
     "dist",
     "insert",
     "delete",
+    "cut",
     "pad",
 }
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dqsql.decisions.stationarity import like_the_moved
+from dqsql.decisions.stationarity import furthest_metrics, like_the_moved
 from dqsql.model.results import MetricValue
 from dqsql.monitors.history import SPAN, History, MetricKey
 
@@ -108,3 +108,22 @@ def test_metrics_without_values_do_not_vote() -> None:
     assert like_the_moved(before, moved, since).tolist() == [True, False, False]
     assert like_the_moved(before, moved, np.zeros((0, 3))).tolist() == []
     assert like_the_moved(before[:, 1:2], moved[:, 1:2], since[:, 1:2]).tolist() == [False] * 3
+
+
+def test_three_unlike_faults_are_none_that_is_usual() -> None:
+    """Nulls, a wrong unit and nulls again: had all been learned from, anything would pass."""
+    means, shares = {41: 500.0}, {35: 0.2, 48: 0.4}
+    found = history(means, shares, [35, 41, 48], 55)
+    assert usual(found) == looked_at(55) - {35, 41, 48}
+    # The same thing for the third time is usual; and so is whatever is so frequent.
+    found = history(means, {**shares, 52: 0.3}, [35, 41, 48, 52], 55)
+    assert usual(found) == looked_at(55) - {41}
+    often = {day: 100.0 + day for day in (33, 37, 41)}
+    found = history(often, {35: 0.2, 39: 0.3, 43: 0.4}, [33, 35, 37, 39, 41, 43], 55)
+    assert usual(found) == looked_at(55)
+
+
+def test_a_metric_that_never_varied_and_one_that_is_not_there_can_be_furthest() -> None:
+    before = np.array([[5.0, 1.0, np.nan], [5.1, 1.0, np.nan], [4.9, 1.0, np.nan]])
+    moved = np.array([[9.0, 1.0, np.nan], [5.0, 0.9, 3.0], [np.nan, 0.99, np.nan]])
+    assert furthest_metrics(before, moved).tolist() == [0, 2, 1]

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
-from typing import Any
 
 import numpy as np
 
@@ -45,6 +44,7 @@ from dqsql.monitors.kinds.avh.evidence import (
     ColumnDistribution,
     IssueEvidence,
     distances,
+    origin_of,
 )
 from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
 from dqsql.monitors.kinds.avh.unit import DISTANCES, Unit, without_still_by_chance
@@ -366,8 +366,9 @@ class AvhDetector:
         """A program on a batch, and its distances where the batch before is not what it is like.
 
         What is far from that one alone, and is as usual beside the one before it, is no news: the
-        odd one is the batch before, further from its own than any, or its own delivered again. Nor
-        is what comes each week: Saturdays are unlike Fridays, and like each other.
+        odd one is the batch before, further from its own than any, or its own delivered again, or
+        one that monitors of the column warned of. Nor is what comes each week: Saturdays are unlike
+        Fridays, and like each other.
         """
         history, series = self.context.history, self.series(unit, batch)
         warned = self.warned(unit, batch)
@@ -385,7 +386,12 @@ class AvhDetector:
         before = history.measured_of(self.anchor(unit), self.before(unit, batch))
         own = [history.series(unit.keys[name], before) for name in broken]
         others: list[Mapping[str, float]] = []
-        if len(before) > 1 and (any(map(is_furthest, own)) or all(map(is_repeat, own))):
+        ids = [m.id for m in self.context.plan.monitors if m.column == unit.monitor.column]
+        if len(before) > 1 and (
+            any(map(is_furthest, own))
+            or all(map(is_repeat, own))
+            or history.was_told(before[-1], ids)
+        ):
             others.append(self._distances(unit, batch, before[:-1]))
         for other in (*others, *self._weekly(unit, batch, before, judged)):
             verdict = judged(other)
@@ -473,7 +479,7 @@ class AvhDetector:
             # An old batch is judged again: what was learned since stays in force.
             return
         evidence = unit.evidence.to_dict() if unit.evidence else None
-        fresh = before is None or _origin(before.evidence) != _origin(evidence)
+        fresh = before is None or origin_of(before.evidence) != origin_of(evidence)
         first = None if fresh or before is None else before.valid_from_batch
         book.put(
             StoredProgram(
@@ -492,8 +498,3 @@ class AvhDetector:
             ),
             new_version=fresh,
         )
-
-
-def _origin(evidence: Mapping[str, Any] | None) -> tuple[Any, Any] | None:
-    """What evidence was made of: another batch or other issues make a new version."""
-    return None if evidence is None else (evidence["batch"], evidence.get("version", 1))

@@ -164,3 +164,8 @@ def _numbers(values: FloatArray) -> list[float | None]:
 
 def _array(values: Sequence[float | None]) -> FloatArray:
     return np.array([np.nan if v is None else v for v in values], dtype=float)
+
+
+def origin_of(evidence: Mapping[str, Any] | None) -> tuple[Any, Any] | None:
+    """What stored evidence was made of: another batch or other issues make a new version."""
+    return None if evidence is None else (evidence["batch"], evidence.get("version", 1))
