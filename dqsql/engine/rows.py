@@ -158,7 +158,8 @@ def _json_safe(value: Any) -> Any:
 def run_row(result: RunResult, ansi: bool, git_sha: str | None, versions: Mapping[str, int]) -> Row:
     """The row of dq_runs; `versions` are those of the tables when the run ends."""
     names = {0: "pass", 1: "fail", 2: "error"}
-    read = [m.bytes_read for m in result.models]
+    # One that could not be checked has read nothing that is known.
+    read = [m.bytes_read for m in result.models if m.batches]
     return {
         "run_id": result.run_id,
         "project": result.project,

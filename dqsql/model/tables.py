@@ -352,7 +352,7 @@ MODEL_RUNS = Table(
             "write_seconds",
             "Seconds spent writing tables; of the whole run, the same for each model.",
         ),
-        text("error", "Why the model could not be checked; null: it was checked."),
+        text("error", "Why it, or some of its checks, could not be checked; null: all were."),
     ),
     keys=("run_id", "model"),
 )

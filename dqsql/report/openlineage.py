@@ -20,7 +20,7 @@ from urllib.parse import urljoin, urlsplit
 
 from sqlglot import exp
 
-from dqsql.dialect import parse_statement, tables_read
+from dqsql.dialect import parse_statement, quoted, tables_read
 from dqsql.json_text import jsonable, timestamp, to_json
 from dqsql.model.plan import Check, Plan, Relation
 from dqsql.model.project import CheckModel, Project, Scope, Source, view_name
@@ -148,7 +148,7 @@ def _assertions(verdicts: Iterable[Result], checks: Mapping[str, Check]) -> list
     for verdict in verdicts:
         check = checks.get(verdict.check_id)
         record: dict[str, Any] = {
-            "assertion": check.expression if check is not None else verdict.check_name,
+            "assertion": verdict.check_name if check is None else _assertion(check),
             "success": True,
             "severity": verdict.severity.value,
         }
@@ -157,6 +157,13 @@ def _assertions(verdicts: Iterable[Result], checks: Mapping[str, Check]) -> list
         known = assertions.setdefault(verdict.check_id, record)
         known["success"] &= verdict.status in (Status.PASS, Status.SKIPPED)
     return list(assertions.values())
+
+
+def _assertion(check: Check) -> str:
+    """A check as text, with the rows and the batches that it is about."""
+    where = f" where {check.settings.where}" if check.settings.where else ""
+    scope = ", of all batches so far" if check.settings.scope is Scope.CUMULATIVE else ""
+    return f"{check.expression}{where}{scope}"
 
 
 def _metrics(model: ModelResult, checks: Mapping[str, Check]) -> dict[str, Any]:
@@ -173,7 +180,7 @@ def _metrics(model: ModelResult, checks: Mapping[str, Check]) -> dict[str, Any]:
             continue
         for text, value in (verdict.details.get("metrics") or {}).items():
             metric, _, arguments = str(text).partition("(")
-            plain = arguments == f"{verdict.column})"
+            plain = arguments in (f"{verdict.column})", f"{quoted(verdict.column)})")
             if metric in _NAMES and plain and isinstance(value, int | float):
                 metrics.setdefault((verdict.column, metric), {})[verdict.batch] = value
     columns: dict[str, dict[str, float]] = {}

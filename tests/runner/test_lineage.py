@@ -49,3 +49,26 @@ def test_datasets_are_tables_and_files(
         assert (checked, sorted(map(str, rest))) == (path, sorted(map(str, others)))
         assert all(a["success"] for a in facets["dataQualityAssertions"]["assertions"])
         assert facets["dataQualityMetrics"]["rowCount"] == 4
+
+
+def test_assertions_say_which_rows_they_are_about(new_project: NewProject) -> None:
+    """One that passes of all rows is told from its like of some; quoted columns have metrics."""
+    model = """\
+    select x, `y z` from {{ source('raw', 't') }}
+    -- @max(x) < 9 @max(x) < 2 {where: "x > 0"}
+    -- @max(x) < 3 {scope: cumulative} @max(`y z`) < 9
+    """
+    project = new_project(model, "select id as x, id + 4 as `y z` from range(4)")
+    file = project.root / "dqsql_project.yml"
+    file.write_text(file.read_text("utf-8") + "\nopenlineage: {file: true}\n", encoding="utf-8")
+    project.run()
+    text = (project.root / "target" / "openlineage.ndjson").read_text("utf-8")
+    facets = json.loads(text.splitlines()[-1])["inputs"][0]["inputFacets"]
+    found = {a["assertion"]: a["success"] for a in facets["dataQualityAssertions"]["assertions"]}
+    assert found == {
+        "max(x) < 9": True,
+        "max(x) < 2 where x > 0": False,
+        "max(x) < 3, of all batches so far": False,
+        "max(`y z`) < 9": True,
+    }
+    assert facets["dataQualityMetrics"]["columnMetrics"] == {"x": {"max": 3}, "y z": {"max": 7}}
