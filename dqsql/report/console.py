@@ -232,6 +232,8 @@ class ConsoleListener(RunListener):
         if lost:
             words = ("model without the rows that it had", "models without the rows that they had")
             problems.append(plural(lost, *words))
+        if left := sum(m.left_out for m in result.models):
+            problems.append(plural(left, "model not reached", "models not reached"))
         if unbatched := sum(m.unbatched for m in result.models):
             problems.append(plural(unbatched, "row without a batch", "rows without a batch"))
         if not problems:

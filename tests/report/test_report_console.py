@@ -11,7 +11,7 @@ from typing import Any
 
 from dqsql.errors import SourceNotFoundError, Span
 from dqsql.model.project import NoData
-from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.model.results import FAIL_FAST, ModelResult, Result, RunResult, Status
 from dqsql.monitors.grouping import grouped
 from dqsql.report.console import ConsoleListener
 from dqsql.report.events import JsonListener
@@ -125,6 +125,17 @@ def test_what_had_no_data_is_counted_apart_from_warnings(
     assert "WARN=0 FAIL=0 NODATA=3" in console.text
     console.listener.run_finished(make_run(make_model(*empty, make_result("4", Status.WARN))))
     assert "Completed with 1 warning, 3 verdicts without data\n" in console.text
+
+
+def test_models_that_were_not_reached_are_counted(
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    left = replace(make_model(), skipped=FAIL_FAST, batches=())
+    console = Console()
+    console.listener.run_finished(make_run(make_model(make_result("a", Status.FAIL)), left, left))
+    assert "Completed with 1 failure, 2 models not reached\n" in console.text
 
 
 def test_a_model_that_lost_its_rows_is_no_success(
