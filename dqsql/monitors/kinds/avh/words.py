@@ -55,8 +55,12 @@ def message(
             f"{column} keeps {kept} of {len(program.clauses)} learned bounds;"
             " the others' metrics have no value, as in accepted batches before"
         )
-    # Shares of rows come first: other bounds often follow from them, as an infinite mean does.
-    broken = sorted(_each_share_once(broken), key=lambda c: c.clause.method != COUNTED)
+    # Shares of rows come first, missing values before others: other bounds often follow from them,
+    # as an infinite mean does, and no number below zero where there is none at all.
+    broken = sorted(
+        _each_share_once(broken),
+        key=lambda c: (c.clause.method != COUNTED, c.clause.metric not in COMPLETENESS_METRICS),
+    )
     shown = broken[:_SHOWN_CLAUSES]
     if shifts:
         distance = [c for c in shown if c.clause.metric in DISTANCE_METRICS]
