@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,14 +38,22 @@ def compile_project(**where: Any) -> CompileResult:
         gc.enable()
 
 
-def listener_of(session: Session, progress: Progress, compiled: CompileResult) -> RunListener:
-    """What reports the progress of a run. Of one that dies, `dqsql retry` checks all models."""
+def listener_of(
+    session: Session,
+    progress: Progress,
+    compiled: CompileResult,
+    asked: Mapping[str, Collection[str]] | None = None,
+) -> RunListener:
+    """What reports the progress of a run. Of one that dies, `dqsql retry` checks all models.
+
+    `asked` has the batches that the run is to check again, by model.
+    """
     from dqsql.report.artefacts import RUN_RESULTS, write_json
     from dqsql.report.run_results import run_results
 
     listener = session.listener(progress, compiled)
     file = compiled.project.target_dir / RUN_RESULTS
-    listener.begun = lambda left: write_json(file, run_results(left))
+    listener.begun = lambda left: write_json(file, run_results(left, asked=asked))
     return listener
 
 
@@ -122,15 +130,23 @@ def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], 
     return write_compiled(folder, compiled.queries)
 
 
-def write_run_artefacts(session: Session, compiled: CompileResult, result: RunResult) -> None:
-    """Write the artefacts of a run, and print what `--output` asks for."""
+def write_run_artefacts(
+    session: Session,
+    compiled: CompileResult,
+    result: RunResult,
+    asked: Mapping[str, Collection[str]] | None = None,
+) -> None:
+    """Write the artefacts of a run, and print what `--output` asks for.
+
+    `asked` has the batches that the run was to check again, by model.
+    """
     from dqsql.report.artefacts import RUN_RESULTS, write_atomically, write_json
     from dqsql.report.ci import JUNIT, junit_xml
     from dqsql.report.run_results import SOURCES, run_record, run_results, sources_record
 
     folder = compiled.project.target_dir
     write_project_artefacts(compiled)
-    write_json(folder / RUN_RESULTS, run_results(result, compiled.plans))
+    write_json(folder / RUN_RESULTS, run_results(result, compiled.plans, asked))
     write_atomically(folder / JUNIT, junit_xml(result, compiled.plans))
     sources = sources_record(result, compiled.plans)
     if sources["results"]:

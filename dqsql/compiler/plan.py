@@ -290,7 +290,8 @@ class _ModelCompiler:
         _check_options(annotation, call.kind)
         spec = monitor_specs()[call.kind]
         severity = annotation.settings.severity or spec.severity or self._severity(annotation)
-        thresholds.refuse_idle_after(annotation, severity)
+        own = call.kind if spec.severity is severity else ""
+        thresholds.refuse_idle_after(annotation, severity, own)
         watched = self._watched(annotation, call)
         about = {w.about for w in watched if w.about}
         named = spec.compared and len(about) == 1

@@ -91,15 +91,18 @@ def limits_of(annotation: Annotation, severity: Severity, resolve: _Resolve) -> 
     return _warned(annotation, resolve)
 
 
-def refuse_idle_after(annotation: Annotation, severity: Severity) -> None:
-    """Refuse `after` of what never fails. Raises CompileError."""
+def refuse_idle_after(annotation: Annotation, severity: Severity, kind: str = "") -> None:
+    """Refuse `after` of what never fails. Raises CompileError.
+
+    `kind` is a monitor that only warns unless its annotation says more.
+    """
     if AFTER in annotation.settings.options and severity is Severity.WARN:
-        raise _problem(
-            annotation,
-            AFTER,
-            "with severity warn nothing ever fails, so `after` has no effect",
-            "remove one of the two",
-        )
+        why = "with severity warn nothing ever fails, so `after` has no effect"
+        hint = "remove one of the two"
+        if kind and annotation.settings.severity is None:
+            why = f"@{kind} only warns by itself, so `after` has no effect"
+            hint = f"{{severity: error, after: {annotation.settings.options[AFTER]}}}"
+        raise _problem(annotation, AFTER, why, hint)
 
 
 def _refuse_mixed(annotation: Annotation, given: list[str]) -> None:

@@ -113,22 +113,33 @@ def _as_arrow(data: pandas.DataFrame) -> pa.Table:
             f"the pandas DataFrame cannot be given to Spark: {'; '.join(map(str, error.args))}",
             hint="give the column one type, for example df['a'].astype('string')",
         ) from error
-    types = {str(name): kind for name, kind in data.dtypes.items()}
+    labels = {str(label): label for label in data.columns}
     for field in rows.schema:
-        if isinstance(field.type, pa.BaseExtensionType):
+        if not _is_known(field.type):
+            label = labels[field.name]
             raise UsageError(
                 f"the column {field.name!r} of the pandas DataFrame cannot be given to Spark: its"
-                f" type is {types[field.name]}",
-                hint=f"df[{field.name!r}].astype('string') makes texts of its values",
+                f" type is {data.dtypes[label]}",
+                hint=f"df[{label!r}].astype('string') makes texts of its values",
             )
     return rows.cast(pa.schema([(field.name, _wider(field.type)) for field in rows.schema]))
 
 
+def _is_known(kind: pa.DataType) -> bool:
+    """Whether Spark has something like a type, also of what dictionaries hold."""
+    if pa.types.is_dictionary(kind):
+        return _is_known(kind.value_type)
+    return not isinstance(kind, pa.BaseExtensionType) and not pa.types.is_decimal256(kind)
+
+
 def _wider(kind: pa.DataType) -> pa.DataType:
     """A type that Spark takes from Arrow, also within lists, structs and maps."""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        made = pa.list_ if pa.types.is_list(kind) else pa.large_list
-        return made(_wider(kind.value_type))
+    if pa.types.is_dictionary(kind):
+        return _wider(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_wider(kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_wider(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([(field.name, _wider(field.type)) for field in kind])
     if pa.types.is_map(kind):

@@ -7,7 +7,7 @@ stand there under `dqsql`, so that tools made for dbt read the file as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,16 +27,26 @@ _FAILED = (Status.FAIL, Status.ERROR)
 _UNEVALUATED = "no new batches"
 
 
-def run_results(result: RunResult, plans: Sequence[Plan] = ()) -> dict[str, Any]:
+def run_results(
+    result: RunResult,
+    plans: Sequence[Plan] = (),
+    asked: Mapping[str, Collection[str]] | None = None,
+) -> dict[str, Any]:
     """The content of `run_results.json`: one entry per check, over all batches of the run.
 
     With `plans`, checks that had nothing new to look at are listed as skipped, and entries carry
-    their expression.
+    their expression. `asked` has the batches that the run was to check again, by model: those of a
+    model that could not be checked still are.
     """
     by_model = {plan.model.name: plan for plan in plans}
     entries = [
         entry for model in result.models for entry in _entries(model, by_model.get(model.model))
     ]
+    unjudged = {m.model for m in result.models if not m.results and (m.error or m.left_out)}
+    for entry in entries:
+        own = entry["adapter_response"]["dqsql"]
+        if own["model"] in unjudged:
+            own["failed_batches"] = sorted((asked or {}).get(own["model"], ()))
     return {
         "metadata": {
             "dbt_schema_version": _SCHEMA,
@@ -211,10 +221,7 @@ def _particulars(
         "findings_left_out": max(len(findings) - _MAX_FINDINGS, 0),
         # What `dqsql retry` checks again: models that the run did not come to, and batches.
         "left_out": model.left_out,
-        "failed_batches": sorted(
-            {v.batch for v in findings if v.batch and v.status in _FAILED}
-            | ({*model.batches} if model.left_out else set())
-        ),
+        "failed_batches": sorted({v.batch for v in findings if v.batch and v.status in _FAILED}),
         # A batch's findings are listed once: with the check that found its first root symptom.
         "batch_findings": [
             batch_record(g)

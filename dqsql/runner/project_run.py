@@ -7,11 +7,11 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.adoption import is_checked
 from dqsql.compiler.auto import lacks_columns
 from dqsql.decisions.reviews import flagged_last
 from dqsql.engine.batches import BatchRequest
@@ -21,7 +21,6 @@ from dqsql.engine.inputs import store_inputs, stored_inputs
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
 from dqsql.engine.ledger import (
-    gone_models,
     read_ledgers,
     refuse_unsound,
     take_retired,
@@ -29,7 +28,7 @@ from dqsql.engine.ledger import (
     versions_after,
 )
 from dqsql.engine.registered import Registered
-from dqsql.engine.rows import model_run_row, run_row, store_dimensions
+from dqsql.engine.rows import Row, model_run_row, run_row, store_dimensions
 from dqsql.engine.small import Scale
 from dqsql.errors import ConnectionLostError, DqsqlError, error_of
 from dqsql.loading.dbt.rebuilds import reopen_rebuilt
@@ -58,6 +57,7 @@ from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import AfterRun, notify_due
 from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people, resolve_gone
+from dqsql.runner.tables import gone_names
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
 from dqsql.runner.warnings import model_warnings, project_warnings, renamed_warnings
 from dqsql.version import VERSION
@@ -161,8 +161,6 @@ class ProjectRun:
                 self.listener.tasks_done,
             ) as session,
         ):
-            if self.listener.begun is not None:
-                self.listener.begun(self._result(tuple(map(self._not_reached, plans)), {}, ()))
             result = self._run_models(session)
         if spark is None:
             remember(vars(self.request.where), self._changes.watched)
@@ -171,9 +169,13 @@ class ProjectRun:
         self.listener.run_finished(result)
         return result
 
-    def _not_reached(self, plan: Plan) -> ModelResult:
-        again, path = self.request.batches_of.get(plan.model.name, ()), plan.model.path
-        return ModelResult(plan.model.name, path, batches=tuple(again), skipped=INTERRUPTED)
+    def _tell_begun(self) -> None:
+        """Tell, once, what the run leaves should it die from now on."""
+        begun, self.listener.begun = self.listener.begun, None
+        if begun is not None:
+            models = [p.model for p in self.compiled.plans]
+            left = (ModelResult(m.name, m.path, skipped=INTERRUPTED) for m in models)
+            begun(self._result(tuple(left), {}, ()))
 
     def _run_models(self, session: LazySession) -> RunResult:
         from dqsql.engine.storage import open_store
@@ -197,6 +199,9 @@ class ProjectRun:
         result = self._result(models, versions, warnings)
         if any(m.error is None or m.results for m in models):
             result = self._kept(result, session, journal, known)
+        elif known:
+            with suppress(DqsqlError):
+                store.append(MODEL_RUNS, self._model_run_rows(result, session, journal))
         store.tidy()
         return replace(result, phases={START: session.seconds, WRITE: journal.seconds})
 
@@ -240,7 +245,9 @@ class ProjectRun:
             ledger = self.ledgers.setdefault(plan.model.name, {})
             if plan.model.name in self._changes.unchanged:
                 return self._nothing_new(plan, ledger)
-            result = self._run_model(plan, session(), journal, order.step)
+            spark = session()
+            self._tell_begun()
+            result = self._run_model(plan, spark, journal, order.step)
             if not isinstance(result.error, ConnectionLostError):
                 return result
             # One error says it for all models that were at work.
@@ -279,7 +286,7 @@ class ProjectRun:
         plans = [self._by_columns_of_now.get(p.model.name, p) for p in self.compiled.plans]
         described = [p for p in plans if p.model.name in worked - self._changes.unchanged]
         types = {m.model: m.columns for m in models}
-        gone = self._gone(store)
+        gone = gone_names(self._project, store, self.ledgers)
         begun = [p.model for p in described if p.model.name not in known]
         # The file of one that is disabled is there.
         fileless = {*gone}.difference(m.name for m in self._project.models)
@@ -298,8 +305,7 @@ class ProjectRun:
         # Last: after a crash in between, the next run brings the dimensions up to date.
         store_inputs(store, new, self.run_id, self.started)
         keep_columns(self._project, types)
-        seconds = {"start_seconds": session.seconds, "write_seconds": journal.seconds}
-        store.append(MODEL_RUNS, [model_run_row(m, result, **seconds) for m in models])
+        store.append(MODEL_RUNS, self._model_run_rows(result, session, journal))
         versions = versions_after(store, self.ledgers)
         # A first run that was killed has not made them all.
         lacking = (t for t in ALL_TABLES if versions and t.name not in versions)
@@ -313,20 +319,10 @@ class ProjectRun:
         sent = notify_due(store, self._project, sorted({*worked, *gone}), after=after)
         return replace(result, warnings=(*result.warnings, *sent.problems))
 
-    def _gone(self, store: Store) -> list[str]:
-        """The models that the project had, and has no more, or without any check."""
-        project = self._project
-        checked = (m for m in project.models if is_checked(m) or m.name in project.broken)
-        existing = {m.name for m in checked if m.config.enabled}
-        gone = gone_models(store, self.ledgers, existing, project.name)
-        if not gone:
-            return []
-        from dqsql.runner.tables import with_watched_tables
-
-        # Tables are watched without a file.
-        watched = {m.name for m in with_watched_tables(project, store).models}
-        watched.difference_update(m.name for m in project.models)
-        return [name for name in gone if name not in watched]
+    @staticmethod
+    def _model_run_rows(result: RunResult, session: LazySession, journal: Journal) -> list[Row]:
+        seconds = {"start_seconds": session.seconds, "write_seconds": journal.seconds}
+        return [model_run_row(m, result, **seconds) for m in result.models]
 
     def _learn_columns(self, session: LazySession) -> None:
         """Ask Spark for the columns of what is watched automatically, where nothing names them."""

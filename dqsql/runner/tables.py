@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.adoption import is_checked
 from dqsql.compiler.auto import SETTING
 from dqsql.dialect import quoted
+from dqsql.engine.ledger import gone_models
 from dqsql.errors import Span, UsageError
 from dqsql.model.monitors import AUTO
 from dqsql.model.project import CheckModel, ModelConfig, Project, Projection
+from dqsql.model.results import BatchRecord
 from dqsql.model.tables import MODELS
 from dqsql.monitors.auto import with_alarm_budget
 from dqsql.monitors.lake import Lake
@@ -111,3 +114,18 @@ def _day_of(spark: SparkSession, name: str) -> str | None:
         return None
     days = [c.name for c in columns if c.isPartition and c.dataType == "date"]
     return quoted(days[0]) if len(days) == 1 else None
+
+
+def gone_names(
+    project: Project, store: Store, ledgers: Mapping[str, Mapping[str, BatchRecord]]
+) -> list[str]:
+    """The models that a project had, and has no more, or without any check."""
+    checked = (m for m in project.models if is_checked(m) or m.name in project.broken)
+    existing = {m.name for m in checked if m.config.enabled}
+    gone = gone_models(store, ledgers, existing, project.name)
+    if not gone:
+        return []
+    # Tables are watched without a file.
+    watched = {m.name for m in with_watched_tables(project, store).models}
+    watched.difference_update(m.name for m in project.models)
+    return [name for name in gone if name not in watched]

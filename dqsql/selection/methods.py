@@ -24,12 +24,14 @@ from sqlglot import exp
 
 from dqsql.dialect import parse_expression
 from dqsql.errors import SelectionError, nearest
+from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Annotation, CheckModel, Severity
 from dqsql.model.wording import first_of, scalar_text
 
 # A method answers whether it chooses a model. `argument` is what stands behind the dot of the
 # method's name, as in `config.severity:warn`.
 Method = Callable[["CheckModel", str, str], bool]
+
 
 _GLOB = re.compile(r"[*?[\]]")
 _CRITERION = re.compile(
@@ -199,16 +201,22 @@ def _by_severity(default: Severity) -> Method:
     """Models with a check of a severity; `default` is that of a check which does not name one."""
 
     def matches(model: CheckModel, annotation: Annotation, value: str) -> bool:
-        return value == (annotation.settings.severity or model.config.severity or default).value
+        spec = monitor_specs().get(_first_word(annotation))
+        own = annotation.settings.severity or (None if spec is None else spec.severity)
+        return value == (own or model.config.severity or default).value
 
     return _of_checks(matches)
 
 
 def _check_test(_: CheckModel, annotation: Annotation, value: str) -> bool:
     """The name of dbt's generic test, or the first word of the annotation."""
-    word = re.match(r"\w+", annotation.expression)
-    name = annotation.settings.options.get(DBT_TEST_NAME) or (word.group() if word else "")
+    name = annotation.settings.options.get(DBT_TEST_NAME) or _first_word(annotation)
     return fnmatchcase(str(name), value)
+
+
+def _first_word(annotation: Annotation) -> str:
+    word = re.match(r"\w+", annotation.expression)
+    return word.group() if word else ""
 
 
 def _check_type(_: CheckModel, annotation: Annotation, value: str) -> bool:
@@ -229,6 +237,8 @@ def project_methods(project: str, severity: Severity = Severity.ERROR) -> dict[s
     }
 
 
+# What may be about checks; without a method, it may be the name of a test.
+_ABOUT_CHECKS = (None, "tag", "fqn", "check", "column", "severity", "test_name", "test_type")
 METHODS: dict[str, Method] = {
     "name": _by_name,
     "tag": _by_tag,
@@ -276,7 +286,7 @@ def select_models(
     """
     selector = Selector(models, {**METHODS, **(methods or {})})
     chosen = selector.union(select) if any(s.strip() for s in select) else set(selector.names)
-    chosen -= selector.whole.union(exclude)
+    chosen -= selector.of_excludes.union(exclude)
     return [m for m in models if m.name in chosen and m.config.enabled]
 
 
@@ -313,8 +323,8 @@ def kept_in_part(
     for term in dict.fromkeys(terms_of(exclude, selector.names)):
         kept = sorted(selector.union([term]).intersection(chosen))
         if kept:
-            about = f"{term!r} is about some of the checks of {first_of(kept, 3)}"
-            sentences.append(f"{about}: a model is checked with all of its checks, or left out")
+            about = f"{term!r} is about some checks, and leaves out no model that has others"
+            sentences.append(f"{about}: {first_of(kept, 3)} will be checked with all checks")
     return tuple(sentences)
 
 
@@ -357,10 +367,17 @@ class Selector:
                 self._children[parent].add(child)
 
     @property
-    def whole(self) -> Selector:
-        """What chooses by a criterion about checks only models of which it is about all checks."""
+    def of_excludes(self) -> Selector:
+        """What chooses by a criterion about checks only models of which it is about all checks.
+
+        Within an exclude of an exclude it chooses as ever.
+        """
         selector = copy(self)
-        selector._is_whole = True
+        selector._is_whole = not self._is_whole
+        # What stands in a file under a name is a part of it.
+        named = getattr(self._methods.get("selector"), "of_excludes", None)
+        if named is not None:
+            selector._methods = {**self._methods, "selector": named}
         return selector
 
     def union(self, arguments: Sequence[str]) -> set[str]:
@@ -394,13 +411,15 @@ class Selector:
         )
 
     def _chooses(self, model: CheckModel, criterion: Criterion) -> bool:
-        if not self._is_whole or not self._matches(model, criterion):
-            return self._matches(model, criterion)
+        matches = self._matches(model, criterion)
+        if not matches or not self._is_whole or criterion.method not in _ABOUT_CHECKS:
+            return matches
+        # Without any check, it is the model that is meant.
+        if self._matches(replace(model, annotations=()), criterion):
+            return True
         checks = [a for a in model.annotations if a.settings.enabled]
         alone = (replace(model, annotations=(a,)) for a in checks)
-        # Without any check, it is the model that is meant.
-        bare = replace(model, annotations=())
-        return self._matches(bare, criterion) or all(self._matches(m, criterion) for m in alone)
+        return not _has_more(model) and all(self._matches(m, criterion) for m in alone)
 
     def _matches(self, model: CheckModel, criterion: Criterion) -> bool:
         if criterion.method is not None:
@@ -409,6 +428,11 @@ class Selector:
         if "/" in value or value.endswith(".sql"):
             return _by_path(model, "", value) or _by_file(model, "", value)
         return self._methods["fqn"](model, "", value)
+
+
+def _has_more(model: CheckModel) -> bool:
+    """Whether a model has checks besides those that are written: automatic monitors."""
+    return bool(model.config.extra.get("monitors"))
 
 
 def _walk(start: set[str], edges: Mapping[str, set[str]], steps: int | None) -> set[str]:

@@ -91,8 +91,8 @@ class _Evaluation:
         excluded = item.get("exclude") or []
         if not isinstance(excluded, list):
             raise self._problem("'exclude' must be a list", path)
-        path, whole = (*path, "exclude"), replace(self, selector=self.selector.whole)
-        return set[str]().union(*(whole.of(e, (*path, at)) for at, e in enumerate(excluded)))
+        path, inner = (*path, "exclude"), replace(self, selector=self.selector.of_excludes)
+        return set[str]().union(*(inner.of(e, (*path, at)) for at, e in enumerate(excluded)))
 
     def _criterion(self, item: Mapping[str, Any], path: KeyPath) -> set[str]:
         self.selectors.document.check_keys(item, _KEYS, *path, what="a selector")
@@ -184,8 +184,16 @@ class SelectorMethod:
 
     project: Project
     methods: Callable[[], Mapping[str, Method]]
+    is_excluded: bool = False
     _chosen: dict[str, set[str]] = field(default_factory=dict)
     _within: list[str] = field(default_factory=list)
+
+    @property
+    def of_excludes(self) -> SelectorMethod:
+        """The same as a part of what is excluded."""
+        return SelectorMethod(
+            self.project, self.methods, not self.is_excluded, _within=self._within
+        )
 
     def __call__(self, model: CheckModel, _: str, value: str) -> bool:
         """Whether the selector `value` chooses the model."""
@@ -193,6 +201,7 @@ class SelectorMethod:
             raise SelectionError(f"selectors in a circle: {' -> '.join((*self._within, value))}")
         if value not in self._chosen:
             selector = Selector(self.project.models, self.methods())
+            selector = selector.of_excludes if self.is_excluded else selector
             self._within.append(value)
             self._chosen[value] = self._selectors.evaluate(value, selector)
             self._within.pop()

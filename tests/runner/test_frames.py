@@ -305,15 +305,26 @@ def test_types_of_pandas_that_spark_lacks(spark: SparkSession) -> None:
             "many": [small, small],
             "fields": [{"x": numpy.uint16(3)}, {"x": numpy.uint16(4)}],
             "few": pandas.arrays.SparseArray([0, 5]),
+            "kinds": pandas.Series(small).astype("category"),
         }
     )
-    sums = {"u8": 3, "u16": 3, "u32": 3, "nulls": 7, "many[1]": 510, "fields.x": 7, "few": 5}
+    sums = {
+        "kinds": 256,
+        "u8": 3,
+        "u16": 3,
+        "u32": 3,
+        "nulls": 7,
+        "many[1]": 510,
+        "fields.x": 7,
+        "few": 5,
+    }
     checks = [f"@expect(sum({text}) = {value})" for text, value in sums.items()]
     found = dqsql.check(rows, checks, spark=spark)
     assert {r.status for r in found.results} == {Status.PASS}
     for values, told in (
         ([2**70, 1], "too large"),
-        (pandas.period_range("2024-01", periods=2, freq="M"), "its type is period"),
+        (pandas.period_range("2024-01", periods=2, freq="M"), "'0' .* its type is period"),
+        (pandas.cut(pandas.Series([1, 9]), [0, 5, 10]), "'0' .* its type is category"),
     ):
         with pytest.raises(UsageError, match=told):
             dqsql.check(pandas.DataFrame({0: values}), "@row_count > 0", spark=spark)

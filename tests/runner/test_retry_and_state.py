@@ -52,8 +52,8 @@ def test_what_failed_is_retried_and_selected(new_project: Callable[..., Any]) ->
 class Interrupted(RunListener):
     """Ends a run when its second model begins, and keeps what is then there."""
 
-    def __init__(self, file: Path) -> None:
-        self.begun = lambda left: write_json(file, run_results(left))
+    def __init__(self, file: Path, asked: dict[str, Any]) -> None:
+        self.begun = lambda left: write_json(file, run_results(left, asked=asked))
 
     def model_started(self, index: int, total: int, model: str) -> None:
         if index == 2:
@@ -63,12 +63,29 @@ class Interrupted(RunListener):
 def test_a_run_that_was_interrupted_is_retried_as_a_whole(new_project: Callable[..., Any]) -> None:
     project = new_project(None, DATA, {"checks/a.sql": A, "checks/b.sql": B})
     file = run_and_keep(project) / "run_results.json"
+    options: dict[str, Any]
     for options in ({"full_refresh": True}, {"select": ["a", "b"], "batches_of": {"a": ("b",)}}):
+        asked = options.get("batches_of", {})
         with pytest.raises(KeyboardInterrupt):
-            project.attempt(**options, listener=Interrupted(file), threads=1)
+            project.attempt(**options, listener=Interrupted(file, asked), threads=1)
         retry = read_retry(file)
-        assert retry.batches == {"a": tuple(options.get("batches_of", {}).get("a", ())), "b": ()}
+        assert retry.batches == {"a": tuple(asked.get("a", ())), "b": ()}
         assert retry.arguments.get("full_refresh", False) is ("full_refresh" in options)
+
+
+def test_a_retry_that_cannot_check_keeps_what_there_is_to_check(
+    new_project: Callable[..., Any],
+) -> None:
+    project = new_project(None, DATA, {"checks/a.sql": A, "checks/b.sql": B})
+    retry = read_retry(run_and_keep(project) / "run_results.json")
+    (project.root / "checks/a.sql").write_text(A.replace("max(v)", "max(w)"), encoding="utf-8")
+    result = project.attempt(select=["name:a"], batches_of=retry.batches)
+    assert result.exit_code == 2
+    file = project.root / "target/run_results.json"
+    write_json(file, run_results(result, asked=retry.batches))
+    assert read_retry(file).batches == {"a": ("b",)}
+    # The report knows it of a model that was checked before, though no other was checked.
+    assert [r["status"] for r in project.rows("dq_model_runs") if r["error"]] == ["error"]
 
 
 def selected(root: Path, *select: str, state: Path | None = None) -> str:

@@ -156,8 +156,8 @@ def test_a_model_is_left_out_by_its_checks_only_if_all_of_them_are_meant(exclude
     assert [m.name for m in select_models([whole, part], [exclude])] == [whole.name, part.name]
     (told,) = kept_in_part([whole, part], [exclude], [part.name])
     assert told == (
-        f"{exclude!r} is about some of the checks of {part.name}: a model is checked with all of"
-        " its checks, or left out"
+        f"{exclude!r} is about some checks, and leaves out no model that has others:"
+        f" {part.name} will be checked with all checks"
     )
     assert kept_in_part([whole, part], [exclude], []) == ()
 
@@ -241,3 +241,18 @@ def test_names_with_signs_of_the_language_are_taken_as_a_whole() -> None:
             assert unmatched(odd, [text]) == ()
     assert [m.name for m in select_models(odd, ["my orders", "a,b"])] == ["my orders", "a,b"]
     assert [m.name for m in select_models(odd, [], ["my orders"])] == ["orders", "a,b", "c+", "[x]"]
+
+
+def test_what_is_no_criterion_about_checks_excludes_as_ever() -> None:
+    """`state:unmodified` looks at annotations, too: of a model without them it says otherwise."""
+    one, other = (Annotation(text, CheckSettings(), Span("x"), "a") for text in ("a > 1", "a < 9"))
+    models = [replace(MODELS[0], annotations=(one, other)), MODELS[1]]
+    methods = {"state": lambda model, argument, value: len(model.annotations) == 2}
+    assert [m.name for m in select_models(models, [], ["state:x"], methods=methods)] == ["b"]
+
+
+def test_a_model_with_automatic_monitors_is_not_left_out_by_its_checks() -> None:
+    config = replace(MODELS[0].config, extra={"monitors": "auto"})
+    watched = with_check(replace(MODELS[0], config=config), tags=("flaky",))
+    assert select_models([watched], [], ["tag:flaky"]) == [watched]
+    assert select_models([watched], [], ["a"]) == []

@@ -74,10 +74,10 @@ def command(
             select=select,
             batches_of=retry.batches,
             threads=threads,
-            listener=listener_of(session, progress, compiled),
+            listener=listener_of(session, progress, compiled, retry.batches),
             compiled=compiled,
             **arguments,
             **where,
         )
-    write_run_artefacts(session, compiled, result)
+    write_run_artefacts(session, compiled, result, retry.batches)
     return result.exit_code

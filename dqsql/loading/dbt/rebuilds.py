@@ -18,6 +18,9 @@ from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.wording import first_of
 
 _BUILT = ("success", "partial success")
+_FAILED, _SKIPPED = ("error", "partial success"), ("skipped",)
+# Of what builds relations; None: the file does not say.
+_BUILDS = (None, "build", "run", "seed", "snapshot", "retry", "clone")
 _RESULTS_SHAPE: Shape = {
     "metadata": {"generated_at": str},
     "args?": dict,
@@ -57,7 +60,7 @@ class LastBuild:
         ]
         if not told:
             return None
-        return f"dbt's last invocation: {', '.join(told)}; what is checked of them is of before"
+        return f"dbt's last invocation: {', '.join(told)}; what is checked is what was there before"
 
 
 def read_last_build(file: Path) -> LastBuild:
@@ -71,11 +74,12 @@ def read_last_build(file: Path) -> LastBuild:
         at = dt.datetime.fromisoformat(data["metadata"]["generated_at"])
     except (OSError, ValueError, TypeError):
         return LastBuild()
-    everything = bool((data.get("args") or {}).get("full_refresh"))
-    results = data.get("results") or []
+    arguments, results = data.get("args") or {}, data.get("results") or []
+    everything = bool(arguments.get("full_refresh"))
+    builds = arguments.get("which") in _BUILDS
     failed, skipped = (
-        tuple(str(r.get("unique_id")) for r in results if r.get("status") == status)
-        for status in ("error", "skipped")
+        tuple(str(r.get("unique_id")) for r in results if builds and r.get("status") in statuses)
+        for statuses in (_FAILED, _SKIPPED)
     )
     return LastBuild(dict(_rebuilds(results, at, everything=everything)), failed, skipped)
 

@@ -244,8 +244,11 @@ def test_what_dbt_did_not_build_is_told(shop: Path) -> None:
         "results": [{"unique_id": uid, "status": status} for uid, status in statuses.items()],
     }
     (shop / "target/run_results.json").write_text(json.dumps(content), encoding="utf-8")
-    told = "orders failed, customers skipped; what is checked of them is of before"
+    told = "orders failed, customers skipped; what is checked is what was there before"
     assert f"dbt's last invocation: {told}" in load_project(shop).warnings
+    content["args"] = {"which": "compile"}
+    (shop / "target/run_results.json").write_text(json.dumps(content), encoding="utf-8")
+    assert not any("last invocation" in w for w in load_project(shop).warnings)
 
 
 def test_a_project_of_dbt_needs_a_profile(shop: Path) -> None:
