@@ -54,8 +54,9 @@ _PRICE_OF_RATIOS = 0.02
 # Numbers of rows and the like grow and shrink by factors: twice as many at a promotion.
 _PRICE_OF_VOLUMES = -0.1
 # Whole numbers that are mostly smaller have no ratios, nor have those that are mostly smaller than
-# a hundred and may be nearly none.
-_FEW, _FEWEST, _NOT_MANY = 10.0, 5.0, 100.0
+# a hundred and often nearly none.
+_FEW, _FEWEST, _NOT_MANY = 10.0, 8.0, 100.0
+_LOW = 0.1
 # A forecast is tried with so many errors, and so large a share of the history, at the least.
 _LEAST_ERRORS = 5
 _LEAST_SHARE = 0.4
@@ -168,10 +169,11 @@ def _spread_wide(values: FloatArray) -> BoolArray:
     """Whose values are all above 0 and spread enough for ratios to differ from differences.
 
     And are no small whole numbers, of which one more is a large share: from 1 to 20 it is as far as
-    from 20 to 400.
+    from 20 to 400. A lone failed load makes them none.
     """
     least, most, middle = np.nanmin(values, axis=1), np.nanmax(values, axis=1), median_of(values)
-    coarse = (middle < _FEW) | ((least < _FEWEST) & (middle < _NOT_MANY))
+    low = np.nanquantile(values, _LOW, axis=1)
+    coarse = (middle < _FEW) | ((low < _FEWEST) & (middle < _NOT_MANY))
     coarse &= _are_whole(values)
     return np.asarray((least > 0) & (most > _RATIOS_FROM * least) & ~coarse)
 

@@ -34,6 +34,8 @@ _FEW = 0.05
 # Where there are batches of fewer rows than this part of the median, bounds are not learned from
 # them, if so many others are left.
 _SMALL, _FEWEST_USUAL = 0.1, 8
+# By so many of its standard deviations a mean may move while a quartile goes on by one.
+_STEADY = 4.0
 # Fewer rows are hardly any.
 _HARDLY_ANY = 6
 # Metrics that say how many rows there are, or whose bounds count them.
@@ -378,8 +380,7 @@ def breaks(
             upper = limit_after_odd(clause, history.get(clause.metric, ()), upper)
         broken = ~((values >= lower) & (values <= upper)).any(axis=0)
         if program.bounds != "paper":
-            series = history.get(clause.metric, ())
-            broken &= ~is_next_whole(clause.metric, series, new[clause.metric])
+            broken &= ~is_next_whole(clause.metric, history, new)
         none = np.isnan(values).any(axis=0)
         if clause.null_rate > program.fpr:
             broken &= ~none
@@ -387,17 +388,33 @@ def breaks(
     return out
 
 
-def is_next_whole(metric: str, history: npt.ArrayLike, new: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def is_next_whole(
+    metric: str, history: Mapping[str, npt.ArrayLike], new: Mapping[str, Any]
+) -> npt.NDArray[np.bool_]:
     """Return which quartiles of whole numbers are no more than one away from one of before.
 
     Where a quarter of the ratings are 3 or less, the quartile is 3 on one day and 4 on the next.
+    The mean then hardly moves.
+
+    Args:
+        metric: the quartile; of other metrics it is none.
+        history: per metric, values of the batches before.
+        new: per metric, those of possible next batches, or of one.
     """
-    past, values = np.asarray(history, dtype=float), np.asarray(new, dtype=float)
-    past = np.unique(past[np.isfinite(past)])
-    if metric not in QUARTILES or not past.size or (past != np.rint(past)).any():
+    values = np.asarray(new.get(metric, np.nan), dtype=float)
+    past, means = (_known(history.get(name, ())) for name in (metric, "mean"))
+    if metric not in QUARTILES or not past.size or (past != np.rint(past)).any() or not means.size:
         return np.zeros(values.shape, dtype=np.bool_)
-    nearest = np.abs(values[..., None] - past).min(axis=-1)
-    return np.asarray((nearest <= 1) & (values == np.rint(values)))
+    nearest = np.abs(values[..., None] - np.unique(past)).min(axis=-1)
+    moved = np.abs(np.asarray(new.get("mean", np.nan), dtype=float) - means.mean())
+    steady = moved <= _STEADY * means.std()
+    return np.asarray((nearest <= 1) & (values == np.rint(values)) & steady)
+
+
+def _known(values: npt.ArrayLike) -> FloatArray:
+    numbers: FloatArray = np.asarray(values, dtype=float)
+    finite: FloatArray = numbers[np.isfinite(numbers)]
+    return finite
 
 
 def empty_by_chance(

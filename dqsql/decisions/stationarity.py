@@ -158,7 +158,8 @@ def furthest_metrics(before: FloatArray, moved: FloatArray) -> IntArray:
     values = np.where(known, before, np.where(known.any(axis=0), np.nan, 0.0))
     was = np.nanmedian(values, axis=0)
     spread = np.nanmedian(np.abs(values - was), axis=0) * SD_OF_MEDIAN
-    away = np.abs(moved - was) / np.maximum(spread + _TRIFLE * np.abs(was), 1e-300)
+    with np.errstate(over="ignore"):
+        away = np.abs(moved - was) / np.maximum(spread + _TRIFLE * np.abs(was), 1e-300)
     return np.asarray(np.where(np.isnan(away), 0.0, away).argmax(axis=1))
 
 

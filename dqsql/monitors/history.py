@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.stationarity import RECURS, furthest_metrics, like_the_moved
 from dqsql.model.batches import batch_order
+from dqsql.model.metric_traits import UNIT_METRICS
 from dqsql.model.plan import PROFILES, Metric
 from dqsql.model.results import MetricProfile, MetricValue
 from dqsql.monitors.times_of_day import TimesOfDay
@@ -230,8 +231,12 @@ class History:
         usual = [b for b in kept if b not in warned]
         if len(far) >= 2 * RECURS or len(usual) < RECURS:
             return set()
+        # Where the values are is one thing, whichever metric says it best.
+        first = next((i for i, key in enumerate(keys) if key.metric in UNIT_METRICS), 0)
+        kinds = [first if k.metric in UNIT_METRICS else i for i, k in enumerate(keys)]
         furthest = furthest_metrics(self.matrix(keys, usual), self.matrix(keys, far))
-        return set(compress(far, np.bincount(furthest)[furthest] < RECURS))
+        kind = np.array(kinds)[furthest]
+        return set(compress(far, np.bincount(kind)[kind] < RECURS))
 
     def _settled(
         self, kept: list[str], warned: Collection[str], keys: Sequence[MetricKey], least: int

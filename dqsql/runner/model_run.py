@@ -66,6 +66,7 @@ from dqsql.runner.stages import (
     before_scan,
     constraints,
     with_known,
+    with_rows,
 )
 from dqsql.runner.warnings import learning_note, nothing_new_note, untimed_note
 
@@ -179,8 +180,8 @@ class ModelRun:
 
     def _checked(self, tested: TestedBatches, store: Callable[[Work], None]) -> ModelResult:
         """Check batches; in parts where monitors learn midway what is to be counted of the rest."""
-        checks, replaced = self.plan.checks, self._reopen(tested.batches)
-        self._streaks = streaks_of(self.plan, checks, self.store, self.ledger, tested.batches)
+        replaced, known = self._reopen(tested.batches), with_rows(self.ledger, self._choice)
+        self._streaks = streaks_of(self.plan, self.plan.checks, self.store, known, tested.batches)
         self.phases.enter(SCAN)
         tested.scan(self._step)
         verdicts, sound = self._decided(tested)
@@ -215,16 +216,14 @@ class ModelRun:
         if self.quarantine is None:
             return Split(notes=outdated_split_note(self.plan.model, tested.before, tested.batches))
         self._step("splitting rows")
-        states, when = tested.part.states, (self.run_id, self.now)
-        where = self.plan, states, self.spark, self.project, self.quarantine
-        split = RowSplitter(*where, *when, verdicts.judged.odd).split(
+        where = self.plan, tested.part.states, self.spark, self.project, self.quarantine
+        split = RowSplitter(*where, self.run_id, self.now, verdicts.judged.odd).split(
             verdicts.all,
             BatchFilter(tested.batches, tested.batch_type, self._columns),
             self._own_batch,
             whole=self.plan.model.config.batch_by is None and self.label is None,
             rows=sum(verdicts.measured.rows.values()),
             accepted=self._reviewed,
-            # Their rows are among those of the new batches.
             retired=() if tested.before else tuple(self.retired),
         )
         self.good = split.good
@@ -414,7 +413,8 @@ class ModelRun:
         return self.quarantine is not None or self.label is not None
 
     def _constraints(self, measured: Measurement, tested: TestedBatches) -> list[Result]:
-        results = constraints(measured, self.plan, self._choice, self.ledger, self._columns)
+        known = {*self.ledger, *self._to_come}
+        results = constraints(measured, self.plan, self._choice, known, self._columns)
         failed = unevaluated(self.plan, tested.part.errors, tested.batches, self._columns)
         return self._streaks.judged([*results, *failed])
 

@@ -355,10 +355,20 @@ def constraints(
 ) -> Iterator[Result]:
     """The verdicts of constraints on what was measured; `checked` are the batches that are known.
 
-    Rows that have no batch are told with the newest one that is checked.
+    Rows that have no batch are told with the newest one that is checked; how old a batch is, with
+    the newest one that has rows.
     """
     outcomes: Iterable[CheckOutcome] = measured.outcomes
     if choice is not None and choice.unbatched and choice.batches:
         about, newest = checks_of_unbatched(plan, types), max(choice.batches, key=batch_order)
         outcomes = with_unbatched(outcomes, about, newest, measured.rows, choice.unbatched)
-    return constraint_results(plan, [*outcomes], checked, metrics_about_now(plan), types)
+    there = with_rows(checked, choice)
+    return constraint_results(plan, [*outcomes], there, metrics_about_now(plan), types)
+
+
+def with_rows(batches: Iterable[str], choice: BatchChoice | None) -> list[str]:
+    """The batches without those behind the newest that has rows, where that is known."""
+    if choice is None or choice.newest is None:
+        return [*batches]
+    newest = batch_order(choice.newest)
+    return [b for b in batches if batch_order(b) <= newest]

@@ -43,7 +43,9 @@ def round_down(value: float, width: float = math.inf) -> float:
     if abs(value) < _TINY or not math.isfinite(value):
         return value
     places = math.floor(math.log10(abs(value))) - 2
-    if _TINY < width < math.inf:
+    if width < math.inf:
+        # Finer than its digits no number can be rounded.
+        width = max(width, 4 * math.ulp(value))
         places = min(places, math.floor(math.log10(width)))
     unit = 10.0**places
     steps = math.floor(value / unit + 1e-9)

@@ -20,21 +20,19 @@ def fitted(metrics: tuple[str, ...], past: FloatArray, issues: FloatArray) -> Pr
 @pytest.mark.parametrize("metric", ["p25", "median", "p75"])
 def test_a_quartile_of_ratings_may_be_the_next_one(metric: str) -> None:
     """Where a quarter of them are 3 or less, it is 3 on one day and 4 on the next."""
-    past = np.full((30, 1), 4.0)
-    program = fitted((metric,), past, np.array([[40.0], [0.4], [2.0]]))
-    for value, status in (
-        (3.0, "pass"),
-        (5.0, "pass"),
-        (3.05, "fail"),
-        (2.0, "fail"),
-        (40, "fail"),
-    ):
-        assert evaluate(program, {metric: past[:, 0]}, {metric: value}).status == status
-        told = breaks(program, {metric: past[:, 0]}, {metric: np.array([float(value)])}, 1)
+    rng = np.random.default_rng(2)
+    past = np.column_stack([np.full(30, 4.0), 3.9 + 0.05 * rng.normal(size=30)])
+    names, issues = (metric, "mean"), np.array([[40.0, 39.0], [0.4, 0.39], [2.0, 1.95]])
+    program = fitted((metric,), past[:, :1], issues[:, :1])
+    series = dict(zip(names, past.T, strict=True))
+    cases = [(3.0, 3.8, "pass"), (4.0, 3.9, "pass"), (3.05, 3.8, "fail"), (2.0, 3.8, "fail")]
+    # If all are one less, the mean is, too.
+    cases += [(3.0, 2.9, "fail"), (40, 39.0, "fail")]
+    for value, mean, status in cases:
+        new = {metric: value, "mean": mean}
+        assert evaluate(program, series, new).status == status
+        told = breaks(program, series, {n: np.array([float(v)]) for n, v in new.items()}, 1)
         assert told[0] == (status == "fail")
-    # Means have no steps.
-    mean = fitted(("mean",), past, np.array([[40.0], [0.4], [2.0]]))
-    assert evaluate(mean, {"mean": past[:, 0]}, {"mean": 3.0}).status == "fail"
 
 
 METRICS = ("row_count", "mean", "dist_val_count", "pat_cosine")

@@ -78,7 +78,8 @@ def test_a_retry_that_cannot_check_keeps_what_there_is_to_check(
 ) -> None:
     project = new_project(None, DATA, {"checks/a.sql": A, "checks/b.sql": B})
     retry = read_retry(run_and_keep(project) / "run_results.json")
-    (project.root / "checks/a.sql").write_text(A.replace("max(v)", "max(w)"), encoding="utf-8")
+    broken = A.replace("select *", "select d, nothing as v")
+    (project.root / "checks/a.sql").write_text(broken, encoding="utf-8")
     result = project.attempt(select=["name:a"], batches_of=retry.batches)
     assert result.exit_code == 2
     file = project.root / "target/run_results.json"

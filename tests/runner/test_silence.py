@@ -255,6 +255,33 @@ def test_runs_that_find_the_newest_batch_too_old_are_counted(new_project: NewPro
     assert found[3] == (Status.PASS, False, False)
 
 
+def test_the_age_is_that_of_the_newest_batch_that_has_rows(new_project: NewProject) -> None:
+    """Not of a batch whose rows are gone; nor of an inner one, where a run checks in parts."""
+
+    def rows(*days_ago: int) -> str:
+        listed = ", ".join(f"({d}, {'A' * (1 + (d < 20))!r})" for d in days_ago)
+        at = "current_timestamp() - make_interval(0, 0, 0, d)"
+        return f"select {at} as at, to_date({at}) as day, c from values {listed} as t(d, c)"
+
+    model = """{{ config(batch_by = 'day') }}
+    select day,
+        c, -- @pattern {severity: warn}
+        at -- @freshness(at) < 30 {after: 3}
+    from {{ source('raw', 't') }}
+    """
+    project = new_project(model, rows(*range(40, 1, -1), -400))
+
+    def fresh() -> list[tuple[str, str]]:
+        found = [r for r in project.run().results if r.check_name.startswith("freshness")]
+        return [(r.status.value, r.message[-40:]) for r in found if r.status is not Status.SKIPPED]
+
+    assert [status for status, _ in fresh()] == ["pass"]
+    project.data(rows(*range(40, 1, -1)))
+    told = [fresh() for _ in range(3)]
+    assert [[status for status, _ in found] for found in told] == [["warn"], ["warn"], ["fail"]]
+    assert ["run 1 in" in told[0][0][1], "run 3 in" in told[2][0][1]] == [False, True]
+
+
 def test_what_is_of_a_time_to_come_is_bad(new_project: NewProject) -> None:
     model = """{{ config(batch_by = 'day') }}
     select date'2024-01-01' as day, at -- @expect(freshness(at) between 0 and 48)

@@ -18,7 +18,6 @@ import numpy as np
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
-from dqsql.decisions.avh_series import ENDS
 from dqsql.decisions.distances import without_drift
 from dqsql.decisions.program import Program, ProgramVerdict
 from dqsql.decisions.running_on import is_furthest, is_repeat
@@ -50,7 +49,7 @@ from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
 from dqsql.monitors.kinds.avh.unit import DISTANCES, Unit, without_still_by_chance
 from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message, moved, shifted
 from dqsql.monitors.programs import StoredProgram
-from dqsql.monitors.recompute import rests_on, shown_key
+from dqsql.monitors.recompute import rests_on
 
 # What does not change with the values of a column.
 _NOT_OF_VALUES = frozenset({"row_count", "unique_ratio", *COMPLETENESS_METRICS})
@@ -442,9 +441,7 @@ class AvhDetector:
             fpr_bound=program.fpr_bound,
             bounds=program.bounds,
             **rests_on(history.alike(batch), past, batch),
-            ranges=shown_key(unit.keys["range"]) if "range" in unit.keys else None,
-            days=[shown_key(unit.keys[n]) for n in ENDS] if unit.keys.keys() >= set(ENDS) else None,
-            rows=shown_key(unit.keys["row_count"]) if "row_count" in unit.keys else None,
+            **unit.also_read(),
             warned=list(compress(steps, self.warned(unit, batch))),
             beside=rests_on(history, self._beside(unit, batch, steps)),
             sampled=unit.evidence.batch if unit.evidence else None,

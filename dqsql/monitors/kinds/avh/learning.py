@@ -216,8 +216,9 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     if not clauses:
         return Recomputed(note="no bounds had been learned")
     keys = {c["metric"]: stored_key(c["series"]) for c in clauses}
-    if details.get("rows"):
-        keys = {ROWS: stored_key(details["rows"]), **keys}
+    for name, also in ((ROWS, "rows"), ("mean", "means")):
+        if details.get(also):
+            keys = {name: stored_key(details[also]), **keys}
     steps = with_missing_days(tuple(stored.steps), stored.batch)
     values = history.in_step(list(keys.values()), stored.past, steps)
     series = dict(zip(keys, values.T, strict=True))

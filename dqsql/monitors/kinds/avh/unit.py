@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.avh_series import ENDS
 from dqsql.model.metric_traits import COUNTED_SHARES, NUMERIC_DISTANCES
 from dqsql.model.plan import Monitor
 from dqsql.model.results import MetricProfile, MetricValue
@@ -17,6 +19,7 @@ from dqsql.monitors.history import History, MetricKey
 from dqsql.monitors.injection import Variant
 from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES, ColumnDistribution, IssueEvidence
 from dqsql.monitors.kinds.avh.settings import AvhSettings
+from dqsql.monitors.recompute import shown_key
 
 DISTANCES = frozenset({*NUMERIC_DISTANCES, *TEXT_DISTANCES})
 # What is less probable is no chance.
@@ -43,6 +46,19 @@ class Unit:
     def singles(self) -> list[MetricKey]:
         """Its metrics of one batch: no distances to the batch before, which dates have none of."""
         return [self.keys[n] for n in self.names if n not in DISTANCES]
+
+    def also_read(self) -> dict[str, Any]:
+        """The metrics that verdicts on others rest on, as details of dq_results."""
+
+        def shown(name: str) -> Any:
+            return shown_key(self.keys[name]) if name in self.keys else None
+
+        return {
+            "ranges": shown("range"),
+            "days": [shown(n) for n in ENDS] if self.keys.keys() >= set(ENDS) else None,
+            "rows": shown("row_count"),
+            "means": shown("mean"),
+        }
 
     def distribution(
         self, history: History, batch: str, variant: Variant | None = None
