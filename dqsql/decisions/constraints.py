@@ -87,11 +87,12 @@ def constraint_results(
 ) -> Iterator[Result]:
     """The verdicts on the constraints of a plan, from what Spark said of its checks.
 
-    `checked` are the batches that are known, `about_now` the metrics that compare a batch with the
-    start of the run, `types` the Spark types of columns.
+    `checked` are the batches that are known to have rows, `about_now` the metrics that compare a
+    batch with the start of the run, `types` the Spark types of columns.
     """
     metrics = {m.alias: m for m in plan.metrics}
-    newest = max({o.batch for o in outcomes}.union(checked), key=batch_order, default=None)
+    known = {*checked} or {o.batch for o in outcomes}
+    newest = max(known, key=batch_order, default=None)
     for outcome in outcomes:
         read = set(outcome.check.metrics)
         # How old a batch is says something of the newest one only.

@@ -196,9 +196,13 @@ def _add(
         current = _opened(bad[0], batch, now, rows)
         rows[current["finding_id"]] = current
     elif current["resolved_at"] is not None and (
-        unaccepted or (current["author"] == DQSQL and current["resolved_batch"] in (batch, None))
+        unaccepted
+        or (
+            current["author"] == DQSQL
+            and (end is None or current["resolved_batch"] in (batch, None))
+        )
     ):
-        # It was repaired, or its check was gone, and it is as it was again.
+        # It was repaired, or its check or what ended it was gone, and it is as it was again.
         if current["reason"] == _DROPPED:
             current.update(batches=[], status=bad[0].status.value)
         _open_again(current, now)

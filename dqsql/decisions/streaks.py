@@ -32,13 +32,13 @@ class Streaks:
         after: by check, how many failing batches in a row make it fail.
         known: all batches of the model, those under test among them.
         by_run: the checks of which runs are counted.
-        newest: the newest batch of before the run.
+        run_counts: how many runs in a row they have failed in before, by check and segment.
     """
 
     after: Mapping[str, int]
     known: Collection[str]
     by_run: Collection[str] = ()
-    newest: str | None = None
+    run_counts: Mapping[tuple[str, str | None], int] = field(default_factory=dict)
     _before: dict[str, str] = field(default_factory=dict)
     _counts: dict[tuple[str, str, str | None], int] = field(default_factory=dict)
 
@@ -47,23 +47,16 @@ class Streaks:
         self._before = dict(zip(ordered[1:], ordered, strict=False))
 
     def needed(self, batches: Collection[str]) -> set[str]:
-        """The batches directly before some that are tested, whose stored verdicts count.
-
-        And the one that the run before told the age of.
-        """
+        """The batches directly before some that are tested, whose stored verdicts count."""
         if not self.after:
             return set()
-        before = {self._before[b] for b in batches if b in self._before}.difference(batches)
-        return before | ({self.newest} if self.newest is not None and self.by_run else set())
+        return {self._before[b] for b in batches if b in self._before}.difference(batches)
 
     def add_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Count stored verdicts (rows of dq_results)."""
         for row in rows:
             if row["check_id"] in self.after:
-                # A verdict of before the check had the setting is a row of one.
-                count = _stored_count(row)
-                known = int(row["status"] == Status.FAIL.value) if count is None else count
-                self._counts[row["check_id"], row["batch"], row["segment"]] = known
+                self._counts[row["check_id"], row["batch"], row["segment"]] = count_of(row)
 
     def judged(self, results: Iterable[Result]) -> list[Result]:
         """The verdicts, with those that have to wait as warnings; in their order.
@@ -80,8 +73,12 @@ class Streaks:
     def _judged(self, result: Result) -> Result:
         batch, after = result.batch or "", self.after[result.check_id]
         by_run = result.check_id in self.by_run
-        before = self.newest if by_run else self._before.get(batch)
-        count = self._counts.get((result.check_id, before or "", result.segment), 0)
+        before = self._before.get(batch, "")
+        count = (
+            self.run_counts.get((result.check_id, result.segment), 0)
+            if by_run
+            else self._counts.get((result.check_id, before, result.segment), 0)
+        )
         if result.status is Status.FAIL:
             count += 1
         elif result.status not in _SILENT:
@@ -133,6 +130,15 @@ def miscounted(
         if count != (so_far if silent else so_far + 1) and (silent or count > 0):
             batches.add(batch)
     return sorted(batches, key=batch_order)
+
+
+def count_of(row: Mapping[str, Any]) -> int:
+    """How many in a row a stored verdict counted.
+
+    One of before the check had the setting is a row of one.
+    """
+    count = _stored_count(row)
+    return int(row["status"] == Status.FAIL.value) if count is None else count
 
 
 def _stored_count(row: Mapping[str, Any]) -> int | None:

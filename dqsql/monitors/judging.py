@@ -12,25 +12,24 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.aggregates.facts import metrics_about_now
 from dqsql.decisions.cadence import misses_next
-from dqsql.decisions.streaks import Streaks, miscounted
-from dqsql.engine.batches import onward_flags
+from dqsql.decisions.streaks import Streaks
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.ledger import unlike_segmented
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import Rates
-from dqsql.model.plan import Check, Monitor, Plan
+from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import CheckModel, Severity
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import MonitorContext, Workplace, defaults_of
 from dqsql.monitors.history import NEXT, History
+from dqsql.monitors.in_a_row import streaks_of
 from dqsql.monitors.kind import BeforeScan, MonitorKind, Reach
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.registry import find, kinds_of, learn_before_scan
@@ -399,52 +398,6 @@ def accepted_before(
     for end in set(ends):
         seen.update(range(max(0, end - depth), end))
     return [accepted[place] for place in sorted(seen)]
-
-
-def counted_by_run(plan: Plan) -> frozenset[str]:
-    """The checks of the age of batches: what they find changes from run to run."""
-    if plan.model.config.batch_by is None:
-        return frozenset()
-    about_now = metrics_about_now(plan)
-    return frozenset(c.id for c in plan.checks if not about_now.isdisjoint(c.metrics))
-
-
-def streaks_of(
-    plan: Plan,
-    checks: Iterable[Check | Monitor],
-    store: Store,
-    ledger: Collection[str],
-    tested: Collection[str],
-) -> Streaks:
-    """The rows of failing batches before those under test. Raises EngineError."""
-    after = {c.id: n for c in checks if (n := c.settings.options.get("after")) is not None}
-    newest = max(ledger, key=batch_order, default=None)
-    streaks = Streaks(after, {*ledger, *tested}, counted_by_run(plan), newest)
-    needed = streaks.needed(tested)
-    if needed:
-        streaks.add_rows(stored_rows(store, RESULTS, plan.model.name, sorted(needed)))
-    return streaks
-
-
-def miscounted_note(
-    plan: Plan, store: Store, ledger: Collection[str], results: Iterable[Result]
-) -> tuple[str, ...]:
-    """A note when failing batches in a row (`after`) were counted without those of this run.
-
-    Raises StorageError.
-    """
-    model, decided = plan.model.name, list(results)
-    stored = partial(stored_rows, store, RESULTS, model)
-    behind = miscounted(decided, ledger, stored, counted_by_run(plan))
-    if not behind:
-        return ()
-    order, ours = batch_order(behind[0]), {r.batch for r in decided}
-    later = [b for b in ledger if batch_order(b) >= order and b not in ours]
-    which = plural(len(later), "later batch", "later batches")
-    return (
-        f"`after` counted the failing batches before {which} without this run; count again with"
-        f" {onward_flags(behind[0], later)}",
-    )
 
 
 # Fewer batches than this are no history yet, whatever was found in them.

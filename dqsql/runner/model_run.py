@@ -54,7 +54,8 @@ from dqsql.model.tables import BATCHES, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.grouping import grouped, joined_results
-from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, miscounted_note, streaks_of
+from dqsql.monitors.in_a_row import miscounted_note, streaks_of
+from dqsql.monitors.judging import Judged, MonitorRun, held_back_note
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.rates import ProjectRates
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
@@ -180,8 +181,9 @@ class ModelRun:
 
     def _checked(self, tested: TestedBatches, store: Callable[[Work], None]) -> ModelResult:
         """Check batches; in parts where monitors learn midway what is to be counted of the rest."""
-        replaced, known = self._reopen(tested.batches), with_rows(self.ledger, self._choice)
-        self._streaks = streaks_of(self.plan, self.plan.checks, self.store, known, tested.batches)
+        replaced, known = self._reopen(tested.batches), (self.ledger, tested.batches)
+        before, checks = self._streaks, self.plan.checks
+        self._streaks = streaks_of(self.plan, checks, self.store, *known, before)
         self.phases.enter(SCAN)
         tested.scan(self._step)
         verdicts, sound = self._decided(tested)
@@ -362,10 +364,7 @@ class ModelRun:
     def _verdicts(
         self, tested: TestedBatches, delta: Measurement, counting: Collection[str]
     ) -> ModelVerdicts:
-        """Decide on the batches, of which `counting` belong to the totals of later ones.
-
-        `delta` is what was measured of single batches.
-        """
+        """Decide on batches by `delta`; `counting` of them belong to the totals of later ones."""
         self.phases.enter(SCAN)
         measured, cumulative = delta, None
         if tested.cumulates:
@@ -469,7 +468,8 @@ class ModelRun:
     def _findings_after(
         self, results: Sequence[Result], batches: Sequence[str], dropped: Collection[str]
     ) -> Sequence[Row]:
-        stored = StoredVerdicts(self.store, self.plan.model.name, self.ledger, batches)
+        ledger = {b: self.ledger[b] for b in with_rows(self.ledger, self._choice)}
+        stored = StoredVerdicts(self.store, self.plan.model.name, ledger, batches)
         checks = self.project.known_checks(self.plan.declared_ids, self.findings)
         about = (self.now, checks, self.retired, stored.after, stored.of)
         unaccepted = self.limits.reviewed.difference(self.reviews)

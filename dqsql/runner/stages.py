@@ -225,18 +225,21 @@ def with_known(
     """The choice, with known batches that have a reason to be checked again.
 
     Monitors have not judged them, and they should be full by now; or a batch before them has come
-    late, unless a person has `reviewed` them. Where nothing is new, it is the newest batch if its
-    age is checked, if another is late, or if rows without a batch are to fail a check.
+    late, unless a person has `reviewed` them. The newest batch is, if its age is checked; where
+    nothing is new, also if another is late, or if rows without a batch are to fail a check.
     """
     if choice.newest is not None:
         choice = _with_full(choice, ledger, now)
         if plan.monitors:
             choice = _with_followers(choice, ledger, reviewed)
+    has_age = not metrics_about_now(plan).isdisjoint(m for c in plan.checks for m in c.metrics)
+    if choice.batches and has_age:
+        return _with_newest(choice, ledger)
     if choice.batches or choice.newest is None:
         return choice
     if is_due(plan, ledger, now):
         why = "because another should have come by now"
-    elif not metrics_about_now(plan).isdisjoint(m for c in plan.checks for m in c.metrics):
+    elif has_age:
         why = "because its age is checked"
     elif choice.unbatched and checks_of_unbatched(plan, types):
         why = "because rows have no batch"
@@ -246,6 +249,17 @@ def with_known(
     notes = (*choice.notes, note)
     owed = tuple(b for b in choice.owed if b != choice.newest)
     return replace(choice, batches=(choice.newest,), notes=notes, aged=True, owed=owed)
+
+
+def _with_newest(choice: BatchChoice, ledger: Mapping[str, BatchRecord]) -> BatchChoice:
+    """The choice with the newest batch, whose age is checked in every run, where that is known."""
+    newest = choice.newest
+    if newest is None or newest in choice.batches or newest not in ledger:
+        return choice
+    note = f"{newest} is checked again, because its age is checked"
+    owed = tuple(b for b in choice.owed if b != newest)
+    batches, notes = (*choice.batches, newest), (*choice.notes, note)
+    return replace(choice, batches=batches, notes=notes, owed=owed)
 
 
 def _with_full(
@@ -367,8 +381,11 @@ def constraints(
 
 
 def with_rows(batches: Iterable[str], choice: BatchChoice | None) -> list[str]:
-    """The batches without those behind the newest that has rows, where that is known."""
-    if choice is None or choice.newest is None:
+    """The batches without those that have no rows, as far as that is known."""
+    if choice is None:
         return [*batches]
+    there = [b for b in batches if b not in choice.empty]
+    if choice.newest is None:
+        return there
     newest = batch_order(choice.newest)
-    return [b for b in batches if batch_order(b) <= newest]
+    return [b for b in there if batch_order(b) <= newest]

@@ -282,6 +282,39 @@ def test_the_age_is_that_of_the_newest_batch_that_has_rows(new_project: NewProje
     assert ["run 1 in" in told[0][0][1], "run 3 in" in told[2][0][1]] == [False, True]
 
 
+def test_the_age_is_told_whatever_comes_and_goes(new_project: NewProject) -> None:
+    """Also if only older batches come, and if a newest one is gone: then it is an open finding."""
+
+    def rows(*days_ago: int) -> str:
+        listed = ", ".join(f"(current_timestamp() - interval {d} days)" for d in days_ago)
+        return f"select at, to_date(at) as day from values {listed} as t(at)"
+
+    model = """{{ config(batch_by = 'day') }}
+    select day, at -- @freshness(at) < 30 {after: 3}
+    from {{ source('raw', 't') }}
+    """
+    project = new_project(model, rows(9))
+    told = []
+    # Fresh for a run, with a batch that is then rolled back; then late batches alone come.
+    for days in ((9,), (9,), (9, 0), (9, 0), (9,), (12, 9), (13, 12, 9), (13, 12, 9)):
+        project.data(rows(*days))
+        found = [r for r in project.run().results if r.status is not Status.SKIPPED]
+        (fresh,) = [r for r in found if r.check_name.startswith("freshness")]
+        told.append((fresh.status.value, *re.findall(r"run (\d) in a row", fresh.message)))
+    assert told == [
+        ("warn", "1"),
+        ("warn", "2"),
+        ("pass",),
+        ("pass",),
+        ("warn", "1"),
+        ("warn", "2"),
+        ("fail", "3"),
+        ("fail", "4"),
+    ]
+    states = {row["state"] for row in project.rows("dq_findings") if row["status"] == "fail"}
+    assert states == {"open"}
+
+
 def test_what_is_of_a_time_to_come_is_bad(new_project: NewProject) -> None:
     model = """{{ config(batch_by = 'day') }}
     select date'2024-01-01' as day, at -- @expect(freshness(at) between 0 and 48)

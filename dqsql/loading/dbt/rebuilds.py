@@ -81,7 +81,8 @@ def read_last_build(file: Path) -> LastBuild:
         tuple(str(r.get("unique_id")) for r in results if builds and r.get("status") in statuses)
         for statuses in (_FAILED, _SKIPPED)
     )
-    return LastBuild(dict(_rebuilds(results, at, everything=everything)), failed, skipped)
+    made = results if builds else []
+    return LastBuild(dict(_rebuilds(made, at, everything=everything)), failed, skipped)
 
 
 def _rebuilds(
