@@ -382,10 +382,7 @@ def constraints(
 
 def with_rows(batches: Iterable[str], choice: BatchChoice | None) -> list[str]:
     """The batches without those that have no rows, as far as that is known."""
-    if choice is None:
+    if choice is None or choice.newest is None:
         return [*batches]
-    there = [b for b in batches if b not in choice.empty]
-    if choice.newest is None:
-        return there
     newest = batch_order(choice.newest)
-    return [b for b in there if batch_order(b) <= newest]
+    return [b for b in batches if b not in choice.empty and batch_order(b) <= newest]

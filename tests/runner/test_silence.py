@@ -315,6 +315,19 @@ def test_the_age_is_told_whatever_comes_and_goes(new_project: NewProject) -> Non
     assert states == {"open"}
 
 
+def test_the_age_of_a_table_that_lost_its_rows_is_no_pass(new_project: NewProject) -> None:
+    model = """{{ config(segment_by = ['c']) }}
+    select c, at -- @freshness(at) < 30
+    from {{ source('raw', 't') }}
+    """
+    rows = "select 'a' as c, current_timestamp() as at"
+    project = new_project(model, rows)
+    assert {r.status for r in project.run().results} == {Status.PASS}
+    project.data(f"{rows} where false")
+    (fresh,) = [r for r in project.run().results if r.segment is None]
+    assert fresh.status is Status.NO_DATA
+
+
 def test_what_is_of_a_time_to_come_is_bad(new_project: NewProject) -> None:
     model = """{{ config(batch_by = 'day') }}
     select date'2024-01-01' as day, at -- @expect(freshness(at) between 0 and 48)
