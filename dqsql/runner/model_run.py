@@ -181,9 +181,9 @@ class ModelRun:
 
     def _checked(self, tested: TestedBatches, store: Callable[[Work], None]) -> ModelResult:
         """Check batches; in parts where monitors learn midway what is to be counted of the rest."""
-        replaced, known = self._reopen(tested.batches), (self.ledger, tested.batches)
-        before, checks = self._streaks, self.plan.checks
-        self._streaks = streaks_of(self.plan, checks, self.store, *known, before)
+        replaced, before = self._reopen(tested.batches), self._streaks
+        known = self.store, self.ledger, tested.batches
+        self._streaks = streaks_of(self.plan, self.plan.checks, *known, before)
         self.phases.enter(SCAN)
         tested.scan(self._step)
         verdicts, sound = self._decided(tested)

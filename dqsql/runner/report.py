@@ -213,11 +213,10 @@ class _ReportReader:
         results = [r for r in stored if r.batch in shown]
         failed = [r for r in stored if r.status in (Status.FAIL, Status.ERROR)]
         programs = stored_of_model(self.store, PROGRAMS, name)
-        checks, findings = _in_force(rows[CHECKS]), rows[FINDINGS]
+        checks = _in_force(rows[CHECKS])
         in_force = {r["check_id"] for r in checks}
-        begun = {b for r in findings for b in r["batches"][-_FAILURE_BATCHES:]}
         model = next((m for m in self.project.models if m.name == name), None)
-        return ModelFacts(
+        facts = ModelFacts(
             name=name,
             batches=batches,
             results=results,
@@ -230,14 +229,16 @@ class _ReportReader:
             removed={r["check_id"] for r in rows[CHECKS]} - in_force,
             columns=_in_force(rows[COLUMNS]),
             findings=sorted(
-                (heeded(r, self.now) for r in findings), key=lambda r: batch_order(r["first_batch"])
+                (heeded(r, self.now) for r in rows[FINDINGS]),
+                key=lambda r: batch_order(r["first_batch"]),
             ),
-            failures=stored_rows(self.store, FAILURES, name, sorted(begun)),
             costs=sorted(rows[MODEL_RUNS], key=lambda r: r["started_at"]),
             waiting={b: [r for r in failed if r.batch == b] for b in flagged},
             sql="" if model is None else model.raw_sql or model.sql,
             file=model.path if model is not None and model.raw_sql else "",
         )
+        found = {b for r in facts.shown_findings for b in r["batches"][-_FAILURE_BATCHES:]}
+        return replace(facts, failures=stored_rows(self.store, FAILURES, name, sorted(found)))
 
     def _values(
         self, model: str, batches: Sequence[str], results: Sequence[Result]
