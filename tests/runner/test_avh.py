@@ -171,7 +171,7 @@ def test_programs_and_distributions_are_stored(checked: tuple[Project, RunResult
     programs = [r for r in project.rows("dq_programs") if r["valid_to"] is None]
     assert {r["column_name"] for r in programs} >= {"steady", "growing", "code", "`odd` name"}
     evidence = json.loads(next(r for r in programs if r["column_name"] == "code")["evidence"])
-    assert len(evidence["issues"]) == 44
+    assert len(evidence["issues"]) == 46
     row = evidence["variants"][evidence["issues"].index("missing_1.0")]
     assert row[evidence["metrics"].index("complete_ratio")] == 0
     profiles = {(r["column_name"], r["profile"]) for r in project.rows("dq_distributions")}
