@@ -16,8 +16,8 @@ from dqsql.model.results import ModelResult, RunResult
 class RunListener:
     """Receives the progress of a run, and ignores it. What overrides a method must not raise.
 
-    `begun`, if set, is called with what the run leaves should it die at once, when it has the
-    project for itself.
+    `begun`, if set, is called once, when work on the first model begins, with what the run leaves
+    should it die from then on.
     """
 
     begun: Callable[[RunResult], None] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dqsql.compiler.aggregates.facts import metrics_about_now
+from dqsql.compiler.aggregates.facts import checks_about_now
 from dqsql.decisions.streaks import Streaks, count_of, miscounted
 from dqsql.engine.batches import onward_flags
 from dqsql.engine.history import stored_rows
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 def counted_by_run(plan: Plan) -> frozenset[str]:
     """The checks of the age of batches: what they find changes from run to run."""
-    if plan.model.config.batch_by is None:
-        return frozenset()
-    about_now = metrics_about_now(plan)
-    return frozenset(c.id for c in plan.checks if not about_now.isdisjoint(c.metrics))
+    return frozenset() if plan.model.config.batch_by is None else checks_about_now(plan)
 
 
 def streaks_of(

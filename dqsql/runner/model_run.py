@@ -181,9 +181,8 @@ class ModelRun:
 
     def _checked(self, tested: TestedBatches, store: Callable[[Work], None]) -> ModelResult:
         """Check batches; in parts where monitors learn midway what is to be counted of the rest."""
-        replaced, before = self._reopen(tested.batches), self._streaks
-        known = self.store, self.ledger, tested.batches
-        self._streaks = streaks_of(self.plan, self.plan.checks, *known, before)
+        replaced, known = self._reopen(tested.batches), (self.store, self.ledger, tested.batches)
+        self._streaks = streaks_of(self.plan, self.plan.checks, *known, self._streaks)
         self.phases.enter(SCAN)
         tested.scan(self._step)
         verdicts, sound = self._decided(tested)
@@ -226,6 +225,7 @@ class ModelRun:
             whole=self.plan.model.config.batch_by is None and self.label is None,
             rows=sum(verdicts.measured.rows.values()),
             accepted=self._reviewed,
+            # Their rows are among those of the new batches.
             retired=() if tested.before else tuple(self.retired),
         )
         self.good = split.good

@@ -9,7 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.aggregates.facts import asks_for_now, is_of_rows, metrics_about_now
+from dqsql.compiler.aggregates.facts import (
+    asks_for_now,
+    checks_about_now,
+    is_of_rows,
+    metrics_about_now,
+)
 from dqsql.compiler.counts import counted_states
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.pruning import null_without_batch
@@ -232,7 +237,7 @@ def with_known(
         choice = _with_full(choice, ledger, now)
         if plan.monitors:
             choice = _with_followers(choice, ledger, reviewed)
-    has_age = not metrics_about_now(plan).isdisjoint(m for c in plan.checks for m in c.metrics)
+    has_age = bool(checks_about_now(plan))
     if choice.batches and has_age:
         return _with_newest(choice, ledger)
     if choice.batches or choice.newest is None:
@@ -246,9 +251,14 @@ def with_known(
     else:
         return choice
     note = f"nothing new: {choice.newest} is checked again, {why}"
-    notes = (*choice.notes, note)
-    owed = tuple(b for b in choice.owed if b != choice.newest)
-    return replace(choice, batches=(choice.newest,), notes=notes, aged=True, owed=owed)
+    return replace(_with(choice, (choice.newest,), note), aged=True)
+
+
+def _with(choice: BatchChoice, again: Sequence[str], note: str) -> BatchChoice:
+    """The choice with known batches that are checked again for what the note says."""
+    owed = tuple(b for b in choice.owed if b not in again)
+    batches, notes = (*choice.batches, *again), (*choice.notes, note)
+    return replace(choice, batches=batches, notes=notes, owed=owed)
 
 
 def _with_newest(choice: BatchChoice, ledger: Mapping[str, BatchRecord]) -> BatchChoice:
@@ -256,10 +266,7 @@ def _with_newest(choice: BatchChoice, ledger: Mapping[str, BatchRecord]) -> Batc
     newest = choice.newest
     if newest is None or newest in choice.batches or newest not in ledger:
         return choice
-    note = f"{newest} is checked again, because its age is checked"
-    owed = tuple(b for b in choice.owed if b != newest)
-    batches, notes = (*choice.batches, newest), (*choice.notes, note)
-    return replace(choice, batches=batches, notes=notes, owed=owed)
+    return _with(choice, (newest,), f"{newest} is checked again, because its age is checked")
 
 
 def _with_full(
@@ -269,12 +276,10 @@ def _with_full(
     full = [b for b in choice.unjudged if b not in choice.batches and judged_from(ledger[b]) <= now]
     if not full:
         return choice
-    owed = tuple(b for b in choice.owed if b not in full)
     its, it = ("its", "it") if len(full) == 1 else ("their", "them")
     named = first_of(sorted(full, key=batch_order), 1)
     note = f"{named} should have all of {its} rows: monitors judge {it} now"
-    notes = (*choice.notes, note)
-    return replace(choice, batches=(*choice.batches, *full), notes=notes, owed=owed)
+    return _with(choice, full, note)
 
 
 def _with_followers(
@@ -294,9 +299,7 @@ def _with_followers(
     if len(again) > 1:
         are, why = "are", "batches before them"
     note = f"{first_of(again, 1)} {are} checked again: {why} came late"
-    owed = tuple(b for b in choice.owed if b not in again)
-    batches, notes = (*choice.batches, *again), (*choice.notes, note)
-    return replace(choice, batches=batches, notes=notes, owed=owed)
+    return _with(choice, again, note)
 
 
 def checks_of_unbatched(plan: Plan, types: Mapping[str, str]) -> Sequence[Check]:

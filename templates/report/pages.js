@@ -7,7 +7,7 @@ function tiles() {
   const within = (period, take) => sum(data.models.map(m => sum(m.batches.map((b, i) => period.includes(b.slice(0, 10)) ? take(m, i) : 0))));
   const rate = period => { const all = within(period, (m, i) => m.passed[i][1]); return all ? within(period, (m, i) => m.passed[i][0]) / all : null; };
   const failed = period => within(period, (m, i) => 'ef'.includes(m.strip[i]) ? 1 : 0);
-  const open = data.findings.filter(isOpen), sick = new Set([...open, ...data.models.filter(m => m.error).map(m => ({model: m.name}))].map(f => f.model)), count = status => open.filter(f => f.status === status).length;
+  const open = data.findings.filter(isOpen), sick = new Set([...open.map(f => f.model), ...data.models.filter(m => m.error).map(m => m.name)]), count = status => open.filter(f => f.status === status).length;
   const [broken, hard, mild, empty] = ['error', 'fail', 'warn', 'no_data'].map(count);
   const waiting = sum(data.waiting.map(w => w.batches.length)), owners = new Set(data.waiting.map(w => w.model)).size;
   const tile = (what, value, note, tone) => h('div', {class: `card tile ${tone || ''}`}, h('div', {class: 'value'}, value), h('div', {class: 'what'}, what), h('div', {class: 'then'}, note || '\u00a0'));

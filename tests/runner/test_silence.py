@@ -209,11 +209,13 @@ def test_a_late_batch_is_no_fault_of_the_newest(new_project: NewProject) -> None
     assert {row["state"] for row in project.rows("dq_findings")} == {"resolved"}
 
 
-def test_a_newest_batch_that_is_old_is_no_bad_one(new_project: NewProject) -> None:
-    def rows(*days_ago: int) -> str:
-        listed = ", ".join(f"(current_timestamp() - interval {d} days)" for d in days_ago)
-        return f"select at, to_date(at) as day from values {listed} as t(at)"
+def rows(*days_ago: int) -> str:
+    """One row of each of some days."""
+    listed = ", ".join(f"(current_timestamp() - interval {d} days)" for d in days_ago)
+    return f"select at, to_date(at) as day from values {listed} as t(at)"
 
+
+def test_a_newest_batch_that_is_old_is_no_bad_one(new_project: NewProject) -> None:
     model = """{{ config(batch_by = 'day') }}
     select day, at -- @freshness(at) < 30
     from {{ source('raw', 't') }} -- @row_count > 0 {scope: cumulative}
@@ -235,10 +237,6 @@ def test_a_newest_batch_that_is_old_is_no_bad_one(new_project: NewProject) -> No
 def test_runs_that_find_the_newest_batch_too_old_are_counted(new_project: NewProject) -> None:
     """However many batches come between them, and if none does."""
 
-    def rows(*days_ago: int) -> str:
-        listed = ", ".join(f"(current_timestamp() - interval {d} days)" for d in days_ago)
-        return f"select at, to_date(at) as day from values {listed} as t(at)"
-
     model = """{{ config(batch_by = 'day') }}
     select day, at -- @freshness(at) < 30 {after: 3}
     from {{ source('raw', 't') }}
@@ -258,7 +256,7 @@ def test_runs_that_find_the_newest_batch_too_old_are_counted(new_project: NewPro
 def test_the_age_is_that_of_the_newest_batch_that_has_rows(new_project: NewProject) -> None:
     """Not of a batch whose rows are gone; nor of an inner one, where a run checks in parts."""
 
-    def rows(*days_ago: int) -> str:
+    def kinds(*days_ago: int) -> str:
         listed = ", ".join(f"({d}, {'A' * (1 + (d < 20))!r})" for d in days_ago)
         at = "current_timestamp() - make_interval(0, 0, 0, d)"
         return f"select {at} as at, to_date({at}) as day, c from values {listed} as t(d, c)"
@@ -269,14 +267,14 @@ def test_the_age_is_that_of_the_newest_batch_that_has_rows(new_project: NewProje
         at -- @freshness(at) < 30 {after: 3}
     from {{ source('raw', 't') }}
     """
-    project = new_project(model, rows(*range(40, 1, -1), -400))
+    project = new_project(model, kinds(*range(40, 1, -1), -400))
 
     def fresh() -> list[tuple[str, str]]:
         found = [r for r in project.run().results if r.check_name.startswith("freshness")]
         return [(r.status.value, r.message[-40:]) for r in found if r.status is not Status.SKIPPED]
 
     assert [status for status, _ in fresh()] == ["pass"]
-    project.data(rows(*range(40, 1, -1)))
+    project.data(kinds(*range(40, 1, -1)))
     told = [fresh() for _ in range(3)]
     assert [[status for status, _ in found] for found in told] == [["warn"], ["warn"], ["fail"]]
     assert ["run 1 in" in told[0][0][1], "run 3 in" in told[2][0][1]] == [False, True]
@@ -284,10 +282,6 @@ def test_the_age_is_that_of_the_newest_batch_that_has_rows(new_project: NewProje
 
 def test_the_age_is_told_whatever_comes_and_goes(new_project: NewProject) -> None:
     """Also if only older batches come, and if a newest one is gone: then it is an open finding."""
-
-    def rows(*days_ago: int) -> str:
-        listed = ", ".join(f"(current_timestamp() - interval {d} days)" for d in days_ago)
-        return f"select at, to_date(at) as day from values {listed} as t(at)"
 
     model = """{{ config(batch_by = 'day') }}
     select day, at -- @freshness(at) < 30 {after: 3}

@@ -70,6 +70,12 @@ def metrics_about_now(plan: Plan) -> frozenset[str]:
     return frozenset(m.alias for m in plan.metrics if states.intersection(m.states))
 
 
+def checks_about_now(plan: Plan) -> frozenset[str]:
+    """The ids of the checks of such metrics: of how old a batch is."""
+    about_now = metrics_about_now(plan)
+    return frozenset(c.id for c in plan.checks if not about_now.isdisjoint(c.metrics))
+
+
 def with_facts(state: StateColumn, known: Mapping[str, exp.Expr]) -> StateColumn:
     """The state with the facts in it filled in."""
     if not _calls(state.scan):

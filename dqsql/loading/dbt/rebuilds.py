@@ -75,14 +75,14 @@ def read_last_build(file: Path) -> LastBuild:
     except (OSError, ValueError, TypeError):
         return LastBuild()
     arguments, results = data.get("args") or {}, data.get("results") or []
+    if arguments.get("which") not in _BUILDS:
+        return LastBuild()
     everything = bool(arguments.get("full_refresh"))
-    builds = arguments.get("which") in _BUILDS
     failed, skipped = (
-        tuple(str(r.get("unique_id")) for r in results if builds and r.get("status") in statuses)
+        tuple(str(r.get("unique_id")) for r in results if r.get("status") in statuses)
         for statuses in (_FAILED, _SKIPPED)
     )
-    made = results if builds else []
-    return LastBuild(dict(_rebuilds(made, at, everything=everything)), failed, skipped)
+    return LastBuild(dict(_rebuilds(results, at, everything=everything)), failed, skipped)
 
 
 def _rebuilds(
