@@ -32,6 +32,7 @@ from dqsql.decisions.novelty_config import Feature, NoveltyConfig, aggregate, re
 from dqsql.decisions.novelty_rate import evenly_spaced, surprise
 from dqsql.decisions.seasonal import seasons_at
 from dqsql.errors import DecisionError
+from dqsql.model.metric_traits import SIGNED_METRICS
 from dqsql.model.wording import number_text
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
@@ -40,6 +41,7 @@ Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
 _INWARD = {"approx_count_distinct": -1.0, "max": -1.0, "min": 1.0}
 _POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf}
 _TOLD = 3
+_SHARES = ("completeness", "most_frequent_ratio", "most_frequent_share")
 _ROUNDING = 1e-12
 
 
@@ -396,7 +398,7 @@ def _words(
             c for c in contributors if c.score >= contributors[0].score / 4 or np.isinf(c.score)
         ]
         causes = "; ".join(
-            f"{c.feature} is {number_text(c.observed)}, {_before(c)}" for c in contributors
+            f"{c.feature} is {number_text(c.observed)}{_before(c)}" for c in contributors
         )
         text = f"unlike the {size} batches before it: {causes} ({far})"
     if missing:
@@ -412,11 +414,18 @@ def named_contributions(contributions: Sequence[MetricContribution]) -> list[Met
 def _before(contribution: MetricContribution) -> str:
     low, high = contribution.lower, contribution.upper
     if low == high:
-        return f"{number_text(low)} in each of them"
+        return f", {number_text(low)} in each of them"
     return (
-        f"{number_text(low)} to {number_text(high)} before"
-        f" (about {number_text(contribution.expected)} expected)"
+        f" (about {number_text(_rounded_expectation(contribution))} expected,"
+        f" {number_text(low)} to {number_text(high)} before)"
     )
+
+
+def _rounded_expectation(contribution: MetricContribution) -> float:
+    """The forecast to three digits, within what the metric can be: a forecast knows no ends."""
+    metric = contribution.feature.metric
+    least = None if metric in SIGNED_METRICS or contribution.lower < 0 else 0
+    return float(f"{np.clip(contribution.expected, least, 1 if metric in _SHARES else None):.3g}")
 
 
 def _finite(value: float) -> float | None:

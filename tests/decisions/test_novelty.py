@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -173,6 +174,21 @@ def test_metric_that_never_varied() -> None:
     found = decide_novelty(features(30), history, new)
     assert found.status == "anomalous"
     assert "1 in each of them" in found.explanation
+
+
+def test_expected_values_in_words_are_ones_that_the_metric_can_have() -> None:
+    rng = np.random.default_rng(11)
+    history = steady(rng, 60, 5)
+    # A share that rises towards 1, and a trend that a forecast would take further.
+    history[:, 2] = np.minimum(0.9 + 0.0016 * np.arange(60), 0.999) + rng.normal(0, 1e-4, 60)
+    new = history.mean(axis=0)
+    new[2] = 0.7
+    found = decide_novelty(features(5), history, new)
+    assert found.status == "anomalous"
+    assert found.contributions[0].feature == Feature("c2", "completeness")
+    expected = re.search(r"completeness\(c2\) is 0.7 \(about (\S+) expected", found.explanation)
+    assert expected is not None
+    assert 0.99 <= float(expected[1]) <= 1
 
 
 def test_drift_is_no_novelty_but_its_jump_is() -> None:
