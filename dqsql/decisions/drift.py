@@ -315,12 +315,17 @@ def _category_shifts(names: Sequence[str | None], p: FloatArray, q: FloatArray) 
     )
 
 
+def are_few_values(before: CategoricalState, now: CategoricalState) -> bool:
+    """Whether both tell every value, and the newer one has few."""
+    return not before.other and not now.other and len(now.counts) <= _FEW_VALUES
+
+
 def new_categories(before: CategoricalState, now: CategoricalState) -> tuple[str, ...]:
     """The values that a batch before did not have: `'EURO' 0% -> 5%`.
 
     Nothing of columns with many values, nor where most are others each time.
     """
-    if not before.counts or before.other or now.other or len(now.counts) > _FEW_VALUES:
+    if not before.counts or not are_few_values(before, now):
         return ()
     new_shares = {name: share for name, share in now.shares.items() if name not in before.counts}
     if len(new_shares) > len(before.counts.keys() & now.counts.keys()):

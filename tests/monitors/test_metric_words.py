@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from dqsql.decisions.distances import CategoricalState
@@ -19,7 +20,7 @@ from dqsql.model.metric_traits import (
     metric_words,
 )
 from dqsql.monitors.kinds.avh import _NAMES
-from dqsql.monitors.kinds.avh.words import message, moved
+from dqsql.monitors.kinds.avh.words import message, moved, shifted
 
 _SPEAKS = {"min", "max", "mean", "median", "sum", "count"}
 _DISTANCES = {*NUMERIC_DISTANCES, *CATEGORICAL_DISTANCES, *PATTERN_DISTANCES}
@@ -95,3 +96,37 @@ def test_what_is_more_or_less_frequent_is_named() -> None:
     now = replace(now, values=replace(now.values, other=0.0))
     assert told("complete_ratio") == ()
     assert told("char_len") == ("'sent' 0% -> 60%",)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [
+        (30.0, 2_964.0, "median 30 -> 2,964 (99 times as much)"),
+        (2_540.0, 1_000.0, "median 2,540 -> 1,000"),
+        (-60.0, -3_600.0, "median -60 -> -3,600 (60 times as much)"),
+        (2_000.0, 2.0, "median 2,000 -> 2 (1/1,000 of it)"),
+        (0.0, 7.0, "median 0 -> 7"),
+        (-5.0, 50.0, "median -5 -> 50"),
+        (1e-300, 1e300, "median 1e-300 -> 1e+300"),
+    ],
+)
+def test_a_shift_by_a_large_factor_says_the_factor(before: float, now: float, words: str) -> None:
+    broken = _broken("emd", "student_t", 9.0, 10.0)
+    verdict = ProgramVerdict(
+        Program("fee", (broken.clause,), 0.01, "calibrated", 0, 0), "fail", 9.0, (broken,), ""
+    )
+    assert shifted(verdict, {"median": np.full(20, before)}, {"median": now}) == (words,)
+
+
+def test_of_few_values_the_shares_are_told_and_not_those_of_their_shapes() -> None:
+    flags, shapes = {"true": 70.0, "false": 30.0}, {"llll": 70.0, "lllll": 30.0}
+    before = TextState(CategoricalState(flags), CategoricalState(shapes))
+    now = TextState(
+        CategoricalState({"true": 40.0, "false": 60.0}),
+        CategoricalState({"llll": 40.0, "lllll": 60.0}),
+    )
+    broken = _broken("pat_kl_div", "chebyshev", 3.5, 0.0)
+    verdict = ProgramVerdict(
+        Program("is_paid", (broken.clause,), 0.01, "calibrated", 0, 0), "fail", 2.0, (broken,), ""
+    )
+    assert tuple(moved(verdict, before, now)) == ("'true' 70% -> 40%", "'false' 30% -> 60%")

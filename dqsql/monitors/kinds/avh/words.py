@@ -10,7 +10,7 @@ import numpy as np
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE
-from dqsql.decisions.drift import categorical_drift, new_categories
+from dqsql.decisions.drift import are_few_values, categorical_drift, new_categories
 from dqsql.decisions.program import COUNTED, ClauseVerdict, Program, ProgramVerdict
 from dqsql.decisions.program_words import share_words, transform_words
 from dqsql.decisions.running_numbers import TextState, counted_on
@@ -31,6 +31,7 @@ _SHOWN_CLAUSES = 3
 # What says in numbers where a distribution moved, if by so many of its standard deviations.
 _PLACES = ("min", "p25", "median", "p75", "max")
 _FAR_OUT, _TINY = 3.0, 1e-300
+_LARGE_FACTOR, _LARGEST_FACTOR = 5.0, 1e12
 # Bounds on metrics that were always 0 are less.
 _ZERO = 1e-6
 
@@ -77,7 +78,8 @@ def message(
 def moved(verdict: ProgramVerdict, before: TextState, now: TextState) -> Sequence[str]:
     """The values, or else shapes of texts, whose shares differ most: `'DE' 70% -> 40%`.
 
-    Of other bounds than those on values, the values that are new in a column of few are told first.
+    Of few values the shares say more than those of their shapes. Of other bounds than those on
+    values, the values that are new in a column of few are told first.
     """
     broken = {c.clause.metric for c in verdict.clauses if c.status != "pass"}
     if not broken.isdisjoint(CATEGORICAL_DISTANCES):
@@ -86,8 +88,12 @@ def moved(verdict: ProgramVerdict, before: TextState, now: TextState) -> Sequenc
         return ()
     if new := new_categories(before.values, now.values):
         return new
+    if broken.isdisjoint(PATTERN_DISTANCES):
+        return ()
+    if are_few_values(before.values, now.values):
+        return categorical_drift("js", before.values, now.values).shifts
     # Running numbers are compared without their widths.
-    if not broken.isdisjoint(PATTERN_DISTANCES) and not counted_on(before, now):
+    if not counted_on(before, now):
         return categorical_drift("js", before.patterns, now.patterns).shifts
     return ()
 
@@ -95,9 +101,10 @@ def moved(verdict: ProgramVerdict, before: TextState, now: TextState) -> Sequenc
 def shifted(
     verdict: ProgramVerdict, series: Mapping[str, FloatArray], new: Mapping[str, float]
 ) -> Sequence[str]:
-    """Which of least value, quartiles and largest value is furthest out: `max 843 -> 20250`.
+    """Which of least value, quartiles and largest value is furthest out: `max 843 -> 900`.
 
-    Nothing where no distance is beyond its bounds, or one of these is told as a bound.
+    With the factor, if it is large: `max 843 -> 84300 (100 times as much)`. Nothing where no
+    distance is beyond its bounds, or one of these is told as a bound.
     """
     broken = {c.clause.metric for c in verdict.clauses if c.status != "pass"}
     if broken.isdisjoint(DISTANCE_METRICS) or not broken.isdisjoint(_PLACES):
@@ -114,8 +121,19 @@ def shifted(
         )
         before, after = number_text(past[-1]), number_text(now)
         if moved_by > best and before != after:
-            best, words = moved_by, (f"{name} {before} -> {after}",)
+            best = moved_by
+            words = (f"{name} {before} -> {after}{_factor_words(float(past[-1]), now)}",)
     return words
+
+
+def _factor_words(before: float, now: float) -> str:
+    """How many times as much it is, for factors that another unit makes."""
+    ratio = now / before if before else 0.0
+    if _LARGE_FACTOR <= ratio <= _LARGEST_FACTOR:
+        return f" ({number_text(float(f'{ratio:.2g}'))} times as much)"
+    if 1 / _LARGEST_FACTOR <= ratio <= 1 / _LARGE_FACTOR:
+        return f" (1/{number_text(float(f'{1 / ratio:.2g}'))} of it)"
+    return ""
 
 
 def _each_share_once(broken: Sequence[ClauseVerdict]) -> list[ClauseVerdict]:
