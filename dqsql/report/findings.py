@@ -21,6 +21,8 @@ from dqsql.model.wording import in_segments, plural, range_words
 from dqsql.report.text import number, printable, shorten
 
 _MAX_MESSAGE = 300
+# Characters of a message where there is room for it.
+LONG = 2000
 # So many warnings that follow from others are told in one line.
 _SEVERAL = 2
 # Further root symptoms of a batch that one line names.
@@ -121,10 +123,13 @@ def expectation(result: Result) -> str | None:
     return None if demanded is None else f"expected {demanded}"
 
 
-def observation(result: Result) -> str:
-    """Return what was seen and what was expected: the check's own message where it has one."""
+def observation(result: Result, most: int = _MAX_MESSAGE) -> str:
+    """Return what was seen and what was expected: the check's own message where it has one.
+
+    `most` is how many characters of it are told.
+    """
     if result.message:
-        return shorten(printable(result.message), _MAX_MESSAGE)
+        return shorten(printable(result.message), most)
     seen = result.observed_text if result.observed is None else number(result.observed)
     parts = (f"observed {seen}" if seen else None, expectation(result))
     return printable(", ".join(p for p in parts if p)) or result.status.value

@@ -8,7 +8,7 @@ from typing import Any
 from dqsql.model import results
 from dqsql.model.batches import batch_order
 from dqsql.model.wording import plural
-from dqsql.report.findings import check_label, observation
+from dqsql.report.findings import LONG, check_label, observation
 from dqsql.report.page import LETTERS, ModelFacts, causes_of, label_of, letter_of, profile_record
 from dqsql.report.series import MetricValues, Record, series_of
 from dqsql.report.text import printable, shorten
@@ -51,7 +51,7 @@ def model_record(facts: ModelFacts) -> Record:
         "batches": [printable(b) for b in batches],
         "rows": [row.get("rows") for row in facts.batches],
         "reviews": {
-            printable(b): printable(f"{r['verdict']} by {r['author'] or '?'}: {r['reason']}")
+            printable(b): printable(f"{r['verdict']}ed by {r['author'] or '?'}: {r['reason']}")
             for b, r in facts.reviews.items()
         },
         "checks": sorted(checks, key=lambda c: (c["rank"], c["column"], c["label"])),
@@ -66,18 +66,19 @@ def model_record(facts: ModelFacts) -> Record:
 
 
 def _failing_rows(facts: ModelFacts) -> Record:
-    """By finding, the newest of its batches of which failing rows were kept, and some of these."""
+    """By finding, the newest of its batches of which rows were kept, some of these, how many."""
     rows: dict[tuple[str, str], list[str]] = {}
     for failure in facts.failures:
         kept = rows.setdefault((failure["check_id"], str(failure["batch"])), [])
-        if len(kept) < _MAX_ROWS:
-            kept.append(printable(str(failure["row"])))
+        kept.append(str(failure["row"]))
     shown = {}
     for finding in facts.shown_findings:
         kept_of = ((b, rows.get((finding["check_id"], b))) for b in reversed(finding["batches"]))
-        newest = next(([printable(b), found] for b, found in kept_of if found), None)
+        newest = next(((b, found) for b, found in kept_of if found), None)
         if newest is not None:
-            shown[printable(finding["finding_id"])] = newest
+            batch, found = newest
+            some = [printable(row) for row in found[:_MAX_ROWS]]
+            shown[printable(finding["finding_id"])] = [printable(batch), some, len(found)]
     return shown
 
 
@@ -97,9 +98,11 @@ def _check(
     statuses: dict[str, list[results.Status]] = {}
     for result in verdicts:
         statuses.setdefault(result.batch or "", []).append(result.status)
+    # Told from the last one on: in each batch all of its rows come first, then segments by name.
+    by_segment = sorted(verdicts, key=lambda r: r.segment or "", reverse=True)
     bad = sorted(
-        (r for r in verdicts if r.status in results.FINDINGS),
-        key=lambda r: batch_order(r.batch or ""),
+        (r for r in by_segment if r.status in results.FINDINGS),
+        key=lambda r: (batch_order(r.batch or ""), r.segment is None),
     )
     written = None if first is None else first.details.get("expression")
     return {
@@ -119,12 +122,13 @@ def _check(
         # In the text of the model's file; a check may stand in another.
         "line": row.get("line") if file and row.get("file") == file else None,
         "series": series_of(verdicts, batches, values) if verdicts else [],
+        "verdicts": len(bad),
         "messages": [
             [
                 printable(r.batch or ""),
                 printable(r.segment or ""),
                 LETTERS[r.status],
-                observation(r),
+                observation(r, LONG),
                 causes.get(r.id, ""),
                 _basis(r),
             ]

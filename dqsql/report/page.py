@@ -24,7 +24,7 @@ from dqsql.model.results import (
     worst_status,
 )
 from dqsql.model.wording import in_segments
-from dqsql.report.findings import check_label, headline, observation
+from dqsql.report.findings import LONG, check_label, headline, observation
 from dqsql.report.profile import ProfileTable
 from dqsql.report.series import MetricValues, Record, finite, spark_of
 from dqsql.report.text import printable
@@ -274,7 +274,7 @@ def _message(row: Mapping[str, Any], newest: Result | None) -> str:
     """What was seen, and what was expected unless the check's name says it."""
     if newest is None:
         return printable(row["message"] or "")
-    text = observation(newest).removesuffix(f", expected {printable(row['check_name'])}")
+    text = observation(newest, LONG).removesuffix(f", expected {printable(row['check_name'])}")
     return text if newest.segment is None else f"{text} (in {printable(newest.segment)})"
 
 

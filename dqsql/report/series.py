@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dqsql.model.metric_traits import metric_words
-from dqsql.model.results import FINDINGS, Result
+from dqsql.model.results import CONSTRAINT, FINDINGS, Result
 from dqsql.report.findings import check_label
 from dqsql.report.text import printable
 
@@ -86,6 +87,7 @@ def _plain_series(verdicts: Sequence[Result], batches: Sequence[str]) -> Record 
         [None if r is None else _inner(min, r.upper, r.warn_upper) for r in points],
         "".join("1" if r is not None and r.status in FINDINGS else "0" for r in points),
         metric=_metric_of(first),
+        strict=_is_strict(first),
     )
 
 
@@ -95,6 +97,18 @@ def _inner(
     """Of a bound that fails and one that warns the one that is broken first."""
     known = [b for b in (hard, mild) if b is not None]
     return choose(known) if known else None
+
+
+def _is_strict(result: Result) -> bool:
+    """Whether the bound itself is not allowed: the last comparison of the check is `<` or `>`."""
+    if (
+        result.detector != CONSTRAINT
+        or result.warn_lower is not None
+        or result.warn_upper is not None
+    ):
+        return False
+    written = str(result.details.get("expression") or result.check_name)
+    return re.search(r"(?<![<>=!-])[<>](?![=>])[^<>=(]*$", written) is not None
 
 
 def _metric_of(result: Result) -> str:
@@ -139,6 +153,7 @@ def _record(
     upper: Sequence[float | None],
     bad: str,
     metric: str = "",
+    strict: bool = False,
 ) -> Record | None:
     seen = [finite(v) for v in values]
     if all(v is None for v in seen):
@@ -150,6 +165,7 @@ def _record(
         "lower": _shared(lower, seen),
         "upper": _shared(upper, seen),
         "bad": bad,
+        **({"strict": True} if strict else {}),
     }
 
 

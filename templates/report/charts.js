@@ -1,5 +1,10 @@
 // --- charts ---------------------------------------------------------------------------------
 
+// Shares of rows are told in percent, all else as numbers.
+const ofRows = x => /^(compliance|completeness)\(/.test(x.metric);
+const share = v => percent(v, 2).replace(/\.?0+%$/, '%');
+const told = (series, v) => ofRows(series) && has(v) ? share(v) : number(v);
+
 const at = (bound, i, value) => Array.isArray(bound) ? bound[i] : value === null ? null : bound;
 
 // How batches that monitors do not learn from are marked, by the letter of their status.
@@ -74,10 +79,10 @@ function chart(series, batches, width, ledger) {
   // Batches that monitors do not learn from, in all charts of the model.
   [...ledger].forEach((letter, i) => {
     if (!TINTS[letter]) return;
-    const wide = Math.max(half * 2, 3), start = Math.min(Math.max(x(i) - wide / 2, left), right - wide);
-    parts.push(s('rect', {class: TINTS[letter][0], x: start.toFixed(1), y: top, width: wide.toFixed(1), height: bottom - top, 'data-batch': batches[i]}, s('title', {}, `${batches[i]}: ${TINTS[letter][1]}`)));
+    const reach = Math.max(half, 1.5), from = Math.max(x(i) - reach, left), to = Math.min(x(i) + reach, right);
+    parts.push(s('rect', {class: TINTS[letter][0], x: from.toFixed(1), y: top, width: (to - from).toFixed(1), height: bottom - top, 'data-batch': batches[i]}, s('title', {}, `${batches[i]}: ${TINTS[letter][1]}`)));
   });
-  for (const v of steps(f.low, f.high)) parts.push(s('line', {class: 'grid', x1: left, x2: right, y1: f.y(v), y2: f.y(v)}), s('text', {class: 'axis', x: left - 6, y: f.y(v) + 4, 'text-anchor': 'end'}, number(v)));
+  for (const v of steps(f.low, f.high)) parts.push(s('line', {class: 'grid', x1: left, x2: right, y1: f.y(v), y2: f.y(v)}), s('text', {class: 'axis', x: left - 6, y: f.y(v) + 4, 'text-anchor': 'end'}, told(series, v)));
   const zigzag = y => s('path', {class: 'break', 'data-break': 'y', d: `M${left - 8} ${y + 2}l4 -4l4 4l4 -4M${left} ${y}` + Array.from({length: Math.floor((right - left) / 6)}, (_, i) => `l3 ${i % 2 ? 3 : -3}l3 ${i % 2 ? -3 : 3}`).join('')}, s('title', {}, 'The axis is broken here'));
   const labelled = list => [...new Set([Math.max(...list), Math.min(...list)])];
   for (const [list, edge] of [[f.above, f.upper - 7], [f.below, f.lower + 7]]) if (list.length) {
@@ -115,7 +120,9 @@ function chart(series, batches, width, ledger) {
   parts.push(s('path', {class: 'trace', d: line}));
   for (const i of alone) parts.push(s('circle', {class: 'single', cx: x(i), cy: f.y(series.values[i]), r: 2.5}));
   series.values.forEach((v, i) => {
-    if (v !== null && series.bad[i] === '1') parts.push(s('circle', {class: 'odd', cx: x(i).toFixed(1), cy: beyond(series, i, f.y, 4.5).toFixed(1), r: 4, 'data-batch': batches[i], 'data-value': v}, s('title', {}, `${batches[i]}: ${number(v)}`)));
+    if (series.bad[i] !== '1') return;
+    const none = v === null;
+    parts.push(s('circle', {class: none ? 'odd none' : 'odd', cx: x(i).toFixed(1), cy: (none ? bottom - 5 : beyond(series, i, f.y, 4.5)).toFixed(1), r: 4, 'data-batch': batches[i], 'data-value': v}, s('title', {}, `${batches[i]}: ${none ? NO_VALUE : told(series, v)}`)));
   });
   parts.push(s('text', {class: 'axis', x: left, y: height - 4}, batches[0]), s('text', {class: 'axis', x: right, y: height - 4, 'text-anchor': 'end'}, count > 1 ? batches[count - 1] : ''));
   const cursor = s('line', {class: 'cursor', y1: top, y2: bottom, visibility: 'hidden'});
@@ -124,16 +131,28 @@ function chart(series, batches, width, ledger) {
 }
 
 function expected(series, i) {
-  const v = series.values[i], l = at(series.lower, i, v), u = at(series.upper, i, v);
-  if (has(l) && has(u)) return l === u ? number(l) : `${number(l)} to ${number(u)}`;
-  return has(l) ? `at least ${number(l)}` : has(u) ? `at most ${number(u)}` : '';
+  const [l, u] = [at(series.lower, i, 0), at(series.upper, i, 0)], say = v => told(series, v);
+  if (has(l) && has(u)) return l === u ? say(l) : `${say(l)} to ${say(u)}`;
+  const strict = series.strict ? ['above', 'below'] : ['at least', 'at most'];
+  return has(l) ? `${strict[0]} ${say(l)}` : has(u) ? `${strict[1]} ${say(u)}` : '';
+}
+
+const NO_VALUE = 'no value';
+
+// The batch that is told first: the newest one with a value, or the newest of all if something is wrong with it.
+function newestOf(series) {
+  const end = series.values.length - 1;
+  return series.bad[end] === '1' ? end : Math.max(0, end - [...series.values].reverse().findIndex(v => v !== null));
+}
+
+function reading(series, batches, i) {
+  const allowed = expected(series, i), when = i === batches.length - 1 ? 'newest' : batches[i] + ':';
+  return `${when} ${series.values[i] === null ? NO_VALUE : told(series, series.values[i])}${allowed ? ` · allowed ${allowed}` : ''}`;
 }
 
 function described(series, batches) {
   const odd = batches.filter((_, i) => series.bad[i] === '1');
-  const last = series.values.length - 1 - [...series.values].reverse().findIndex(v => v !== null);
-  const allowed = expected(series, last);
-  return `${series.title} of ${plural(batches.length, 'batch', 'batches')}; newest ${number(series.values[last])}${allowed ? `, allowed ${allowed}` : ''}; ${odd.length ? `outside in ${odd.slice(-10).join(', ')}` : 'never outside'}`;
+  return `${series.title} of ${plural(batches.length, 'batch', 'batches')}; ${reading(series, batches, newestOf(series))}; ${odd.length ? `outside in ${odd.slice(-10).join(', ')}` : 'never outside'}`;
 }
 
 // Charts are drawn when they are scrolled to, or printed.
@@ -151,11 +170,7 @@ addEventListener('beforeprint', () => [...waiting.keys()].filter(n => n.clientWi
 function figure(series, m) {
   const batches = m.batches;
   const readout = h('span', {'aria-live': 'polite'});
-  const last = series.values.length - 1 - [...series.values].reverse().findIndex(v => v !== null);
-  const tell = i => {
-    const allowed = expected(series, i);
-    readout.textContent = `${i === last ? 'newest' : batches[i] + ':'} ${number(series.values[i])}${allowed ? ` · allowed ${allowed}` : ''}`;
-  };
+  const last = newestOf(series), tell = i => { readout.textContent = reading(series, batches, i); };
   tell(last);
   const node = h('figure', {class: 'card'}, h('figcaption', {}, h('b', {}, series.title), readout));
   waiting.set(node, () => {

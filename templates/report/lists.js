@@ -64,19 +64,21 @@ function follows(f) {
 // `own`: on the page of its model, which need not be named again.
 function findingRow(f, own) {
   return h('div', {class: 'finding'}, h('div', {}, badge(f.status)),
-    h('div', {class: 'what'}, h('a', {href: link('finding', f.id)}, own ? f.label : `${f.model}: ${f.label}`), h('p', {}, f.message), f.cause ? h('p', {class: 'follows'}, follows(f)) : null),
+    h('div', {class: 'what'}, h('a', {href: link('finding', f.id)}, own ? f.label : `${f.model}: ${f.label}`), h('p', {class: 'message'}, f.message), f.cause ? h('p', {class: 'follows'}, follows(f)) : null),
     h('div', {class: 'seen'}, f.spark ? spark(f.spark) : null),
     h('div', {class: 'small'}, extent(f.batches), h('p', {}, plural(f.batches.length, 'batch', 'batches'))),
     h('div', {class: 'small dim'}, f.state === 'open' ? '' : f.state_text, f.assigned || f.owner && !own ? h('p', {}, f.assigned || f.owner) : null));
 }
 
-const order = f => [isOpen(f) ? 0 : 1, RANK.indexOf({error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status])];
+const STATES = ['open', 'acknowledged', 'muted', 'resolved'], UNRESOLVED = 'not resolved';
+const order = f => [STATES.indexOf(f.state), RANK.indexOf({error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status])];
 const ranked = list => [...list].sort((a, b) => {
   const [p, q] = [order(a), order(b)], [x, y] = [a, b].map(f => f.batches[f.batches.length - 1]);
-  // What follows from another finding of the same batch comes after it.
-  return p[0] - q[0] || p[1] - q[1] || (x < y ? 1 : x > y ? -1 : 0) || !!a.cause - !!b.cause || b.batches.length - a.batches.length || (b.score || 0) - (a.score || 0);
+  // What follows from another finding of the same batch comes after it, and what is known for long after what is new.
+  return p[0] - q[0] || p[1] - q[1] || (x < y ? 1 : x > y ? -1 : 0) || !!a.cause - !!b.cause || a.batches.length - b.batches.length || (b.score || 0) - (a.score || 0);
 });
-const findingFacets = preset => [['status', f => [f.status]], ['state', f => [f.state], preset], ['model', f => [f.model]], ['assigned to', f => [f.assigned]], ['owner', f => [f.owner]], ['tag', f => f.tags]];
+const stateFacet = list => ['state', f => isOpen(f) ? [f.state, UNRESOLVED] : [f.state], list.some(isOpen) ? UNRESOLVED : ''];
+const findingFacets = list => [['status', f => [f.status]], stateFacet(list), ['model', f => [f.model]], ['assigned to', f => [f.assigned]], ['owner', f => [f.owner]], ['tag', f => f.tags]];
 
 // --- batches that wait for a review ---------------------------------------------------------
 
@@ -95,7 +97,7 @@ function waitingRow(w, unfolded) {
 function waitingList(list) {
   if (!list.length) return null;
   const newest = w => w.batches[w.batches.length - 1], sorted = [...list].sort((a, b) => newest(a) < newest(b) ? 1 : newest(a) > newest(b) ? -1 : 0);
-  const rows = sorted.map(w => waitingRow(w, list.length <= 2)), most = rows.length > 12 ? 10 : rows.length;
+  const rows = sorted.map(w => waitingRow(w, list.length <= 2)), most = rows.length > 4 ? 3 : rows.length;
   return [h('h2', {}, 'Batches waiting for review'),
     h('p', {class: 'small dim'}, 'A check of severity error failed on these batches. Monitors do not learn from them until somebody accepts them.'),
     h('div', {class: 'card'}, rows.slice(0, most), rows.length > most ? h('details', {class: 'rest'}, h('summary', {}, `${rows.length - most} more`), rows.slice(most)) : null)];

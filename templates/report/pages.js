@@ -34,7 +34,7 @@ function overview() {
   const open = data.findings.filter(isOpen), days = data.models.flatMap(m => m.batches.filter(b => DATE.test(b)).map(b => b.slice(0, 10))).sort();
   return [h('h1', {}, 'Overview'), h('p', {class: 'dim'}, `Covers ${data.period}${days.length > 1 ? `: ${days[0]} to ${days[days.length - 1]}` : ''}.`), tiles(), troubles(data.models, true),
     h('h2', {}, 'Health by model and day'), calendar(data.models), waitingList(data.waiting),
-    h('h2', {}, open.length ? `Findings (${grouped(open.length)} open)` : data.findings.length ? 'Findings (all resolved)' : 'Findings'), filtered(ranked(data.findings), findingFacets(open.length ? 'open' : ''), findingText, f => findingRow(f), {hint: 'Search findings', none: data.findings.length ? 'No finding matches.' : 'Nothing was found.'}), profiles()];
+    h('h2', {}, open.length ? `Findings (${grouped(open.length)} open)` : data.findings.length ? 'Findings (all resolved)' : 'Findings'), filtered(ranked(data.findings), findingFacets(data.findings), findingText, f => findingRow(f), {hint: 'Search findings', none: data.findings.length ? 'No finding matches.' : 'Nothing was found.'}), profiles()];
 }
 
 const profiles = () => data.profiles.length ? [h('h2', {}, 'Profiles of other relations'), data.profiles.map(p => profile(p))] : null;
@@ -66,13 +66,13 @@ async function modelPage(name) {
   const marks = new Map();
   for (const f of open) { const c = m.checks.find(x => x.id === f.check); if (c && c.line) marks.set(c.line, worst([marks.get(c.line) || '.', {error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status]])); }
   return [h('p', {class: 'crumb'}, h('a', {href: '#/'}, 'Overview'), ' / model'), h('h1', {}, name), about(m.summary), troubles([m.summary]),
-    h('div', {class: 'card'}, h('div', {class: 'small dim'}, `${plural(m.batches.length, 'batch', 'batches')}${m.summary.batchBy ? ` by ${m.summary.batchBy}` : ''}: ${extent(m.batches)}`), strip(m.summary.strip, m.batches, {label: 'All checks'}), legend(live.some(c => c.strip.includes('.')) ? '.' : '')),
+    !m.batches.length ? h('p', {class: 'empty'}, 'No batch of it has been checked yet.') : h('div', {class: 'card'}, h('div', {class: 'small dim'}, `${plural(m.batches.length, 'batch', 'batches')}${m.summary.batchBy ? ` by ${m.summary.batchBy}` : ''}: ${extent(m.batches)}`), strip(m.summary.strip, m.batches, {label: 'All checks'}), legend(live.some(c => c.strip.includes('.')) ? '.' : '')),
     h('h2', {}, open.length ? `Findings (${open.length} open)` : mine.length ? 'Findings (all resolved)' : 'Findings'),
-    mine.length ? filtered(mine, [['status', f => [f.status]], ['state', f => [f.state], open.length ? 'open' : '']], findingText, f => findingRow(f, true), {hint: 'Search findings of this model'}) : h('p', {class: 'empty'}, 'Nothing was found.'),
+    mine.length ? filtered(mine, [['status', f => [f.status]], stateFacet(mine)], findingText, f => findingRow(f, true), {hint: 'Search findings of this model'}) : h('p', {class: 'empty'}, m.batches.length ? 'Nothing was found.' : 'Nothing has been checked.'),
     waitingList(data.waiting.filter(w => w.model === name)),
-    h('h2', {}, 'Checks by column'),
-    h('div', {class: 'card'}, [...groups].filter(([, list]) => list.length).map(([column, list]) => h('section', {class: 'column'}, h('h3', {}, column || 'The whole model', h('span', {class: 'kind'}, kinds.get(column) || '')), list.map(c => checkRow(c, m)))),
-      bare.length ? h('p', {class: 'small dim'}, `Without a check: ${bare.join(', ')}`) : null),
+    live.length || bare.length ? h('h2', {}, 'Checks by column') : null,
+    live.length || bare.length ? h('div', {class: 'card'}, [...groups].filter(([, list]) => list.length).map(([column, list]) => h('section', {class: 'column'}, h('h3', {}, column || 'The whole model', h('span', {class: 'kind'}, kinds.get(column) || '')), list.map(c => checkRow(c, m)))),
+      bare.length ? h('p', {class: 'small dim'}, `Without a check: ${bare.join(', ')}`) : null) : null,
     drawn ? [h('h2', {}, 'Metrics and what was allowed'), drawn] : null,
     m.profile ? [h('h2', {}, 'Profile'), profile(m.profile)] : null,
     m.sql.text ? h('details', {class: 'others'}, h('summary', {}, `SQL of the model${m.sql.file ? `: ${m.sql.file}` : ''}`), source(m, marks)) : null];
@@ -81,7 +81,7 @@ async function modelPage(name) {
 // The text of the model's file, with the numbers of its lines and those of checks marked; without a file its SELECT.
 function source(m, marks) {
   if (!m.sql.file) return h('pre', {}, m.sql.text);
-  return h('pre', {class: 'sql'}, m.sql.text.split('\n').map((text, i) => h('span', {class: marks.has(i + 1) ? `line marked ${marks.get(i + 1)}` : 'line', 'data-line': i + 1}, text + '\n')));
+  return h('pre', {class: 'sql', tabindex: 0}, m.sql.text.split('\n').map((text, i) => h('span', {class: marks.has(i + 1) ? `line marked ${marks.get(i + 1)}` : 'line', 'data-line': i + 1}, text + '\n')));
 }
 
 function sourceOf(m, c, letter) {
@@ -89,17 +89,13 @@ function sourceOf(m, c, letter) {
   return [h('h2', {}, m.sql.file ? `SQL of the model: ${m.sql.file}` : 'SQL of the model'), source(m, c.line ? new Map([[c.line, letter]]) : new Map())];
 }
 
-// Whether a series is the share of rows that pass.
-const ofRows = x => /^(compliance|completeness)\(/.test(x.metric);
-const share = v => v === 1 || v === 0 ? `${100 * v}%` : percent(v, 2);
-
 function checkRow(c, m) {
   const now = c.strip.replace(/\.+$/, '').slice(-1) || '.', f = data.findings.filter(x => x.check === c.id).pop();
-  const first = c.series[0], last = first ? first.values[first.values.length - 1] : null, told = first && (first.lower !== null || first.upper !== null);
+  const first = c.series[0], last = first ? first.values[first.values.length - 1] : null, shown = first && (first.lower !== null || first.upper !== null);
   return h('div', {class: 'check'}, h('div', {}, now === '.' ? '' : badge(now)),
     h('div', {class: 'name'}, h('a', {href: link('check', m.summary.name, c.id), title: c.description || null}, c.name), c.detector === 'constraint' ? null : h('span', {class: 'small dim'}, ' monitor')),
     strip(c.strip, m.batches, {label: c.label, pick: () => go(f ? link('finding', f.id) : link('check', m.summary.name, c.id))}),
-    h('div', {class: 'n small dim', title: told ? `${ofRows(first) ? 'rows that pass' : first.title}, newest batch` : null}, told && last !== null ? ofRows(first) ? `${share(last)} of rows` : `now ${number(last)}` : ''));
+    h('div', {class: 'n small dim', title: shown ? `${ofRows(first) ? 'rows that pass' : first.title}, newest batch` : null}, shown && last !== null ? ofRows(first) ? `${share(last)} of rows` : `now ${number(last)}` : ''));
 }
 
 const facts = pairs => h('dl', {class: 'facts'}, pairs.filter(([, v]) => v !== null && v !== undefined && v !== '' && v !== false).map(([k, v]) => [h('dt', {}, k), h('dd', {}, v)]));
@@ -110,8 +106,8 @@ async function findingPage(id) {
   const m = await detail(f.model), c = m.checks.find(x => x.id === f.check), newest = f.batches[f.batches.length - 1];
   const sample = m.failures[f.id], found = c.messages.filter(x => f.batches.includes(x[0])), basis = found.map(x => x[5]).find(t => t);
   const i = m.batches.indexOf(newest), odd = c.series.filter(x => x.bad[i] === '1'), several = c.series.length > 1;
-  const told = what => i < 0 ? '' : (odd.length ? odd : c.series.slice(0, 1)).map(x => what(x, i) && h('div', {}, `${several ? `${x.title}: ` : ''}${what(x, i)}`)).filter(t => t);
-  const [allowed, seenThen] = [told(expected), told((x, k) => x.values[k] === null ? '' : `${number(x.values[k])} on ${newest}`)];
+  const each = what => i < 0 ? '' : (odd.length ? odd : c.series.slice(0, 1)).map(x => what(x, i) && h('div', {}, `${several ? `${x.title}: ` : ''}${what(x, i)}`)).filter(t => t);
+  const [allowed, seenThen] = [each(expected), each((x, k) => `${x.values[k] === null ? NO_VALUE : told(x, x.values[k])} on ${newest}`)];
   const hot = x => f.batches.some(b => x.bad[m.batches.indexOf(b)] === '1');
   return [h('p', {class: 'crumb'}, h('a', {href: '#/'}, 'Overview'), ' / ', h('a', {href: link('model', f.model)}, f.model), ' / finding'),
     h('h1', {}, badge(f.status), ' ', f.label), h('p', {}, f.message),
@@ -121,8 +117,8 @@ async function findingPage(id) {
       ['Cause', f.cause && h('span', {class: 'follows'}, follows(f))], ['History', basis], ['Review', m.reviews[newest]], ['Status', f.status === 'error' && 'could not be computed: the run exits with 2'], ['Severity', severity(f)], ['Owner', f.owner], ['Written at', c.place && h('code', {}, c.place)], ['Tags', f.tags.join(', ')]])),
     c.series.length ? h('div', {class: 'below'}, charts(c.series, m, hot)) : h('div', {class: 'card below'}, strip(c.strip, m.batches, {label: c.label}), legend(c.strip.includes('.') ? '.' : '')),
     h('h2', {}, 'What to do'), todo(f, newest),
-    found.length > 1 ? [h('h2', {}, 'Batch by batch'), h('div', {class: 'card'}, messages(found))] : null,
-    sample ? [h('h2', {}, sample[0] === newest ? 'Failing rows' : `Failing rows of ${sample[0]}`), h('div', {class: 'card wide'}, rows(sample[1]))] : c.series.some(x => ofRows(x) && x.lower !== null) && c.detector === 'constraint' ? h('p', {class: 'small dim'}, 'No failing rows were kept: ', h('code', {}, 'dqsql run --store-failures'), ' keeps some.') : null,
+    found.length > 1 ? [h('h2', {}, 'Batch by batch'), c.verdicts > c.messages.length ? h('p', {class: 'small dim'}, `The newest ${found.length} verdicts that were not met.`) : null, h('div', {class: 'card'}, messages(found))] : null,
+    sample ? [h('h2', {}, `${sample[0] === newest ? 'Failing rows' : `Failing rows of ${sample[0]}`}${sample[2] > sample[1].length ? ` (${sample[1].length} of ${grouped(sample[2])} kept)` : ''}`), h('div', {class: 'card wide'}, rows(sample[1], f.column))] : c.series.some(x => ofRows(x) && x.lower !== null) && c.detector === 'constraint' ? h('p', {class: 'small dim'}, 'No failing rows were kept: ', h('code', {}, 'dqsql run --store-failures'), ' keeps some.') : null,
     c.learned ? [h('h2', {}, 'What has been learned so far'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
     sourceOf(m, c, {error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status])];
 }
@@ -137,17 +133,22 @@ function todo(f, newest) {
   if (f.status === 'error') parts.push(say('Repair the check; the next run checks its batches again:'), command(`dqsql run --select ${quote(f.model)}`));
   else if (waits.length) parts.push(say(`${waits.length === 1 ? `${waits[0]} waits` : `${waits.length} of its batches wait`} for a review. Accept if the data is right after all, reject if it is wrong; monitors learn from accepted batches only:`), reviews(f.model, waits));
   else parts.push(say('Accept its batches if the data is right after all, which resolves the finding; reject them if it is wrong, so that monitors do not learn from them:'), reviews(f.model, f.batches));
-  return [...parts, say('Assign the finding, acknowledge it (no more messages), or mute it until a day:'), command(`dqsql finding assign ${about} --to NAME`), command(`dqsql finding acknowledge ${about} --reason "..."`), command(`dqsql finding mute ${about} --until ${soon} --reason "..."`)];
+  const assign = command(`dqsql finding assign ${about} --to NAME`);
+  if (f.state === 'muted') return [...parts, say('Assign the finding, or send messages about it again:'), assign, command(`dqsql finding unmute ${about}`)];
+  if (f.state === 'acknowledged') return [...parts, say('Assign the finding, or open it again, so that messages are sent about it:'), assign, command(`dqsql finding reopen ${quote(f.id)}`)];
+  return [...parts, say('Assign the finding, acknowledge it (no more messages), or mute it until a day:'), assign, command(`dqsql finding acknowledge ${about} --reason "..."`), command(`dqsql finding mute ${about} --until ${soon} --reason "..."`)];
 }
 
 const messages = list => h('table', {class: 'stack'}, h('tbody', {}, list.map(([batch, segment, letter, text]) => h('tr', {}, h('td', {class: 'nowrap'}, badge(letter)), h('td', {class: 'nowrap'}, batch + (segment ? ` [${segment}]` : '')), h('td', {}, text)))));
 
-function rows(list) {
+// Failing rows as a table; the column that the finding is about comes first, and is marked.
+function rows(list, culprit) {
   const parsed = list.map(text => { try { return JSON.parse(text); } catch { return {row: text}; } });
-  const names = [...new Set(parsed.flatMap(r => Object.keys(r)))];
+  const names = [...new Set(parsed.flatMap(r => Object.keys(r)))].sort((a, b) => (b === culprit) - (a === culprit));
+  const cell = (n, v) => { const text = shown(v); return h('td', {class: [n === culprit && 'culprit', typeof text === 'string' && text.length <= 40 && 'nowrap'].filter(t => t).join(' ') || null}, text); };
   const shown = v => v === null || v === undefined ? h('i', {class: 'dim'}, 'null') : typeof v === 'object' ? JSON.stringify(v) : String(v);
   return h('table', {class: 'small'}, h('thead', {}, h('tr', {}, names.map(n => h('th', {}, n)))),
-    h('tbody', {}, parsed.map(r => h('tr', {}, names.map(n => h('td', {}, shown(r[n])))))));
+    h('tbody', {}, parsed.map(r => h('tr', {}, names.map(n => cell(n, r[n]))))));
 }
 
 async function checkPage(model, id) {
@@ -177,7 +178,7 @@ async function checksPage() {
   every.sort((a, b) => a.rank - b.rank || b.flips - a.flips || (a.model < b.model ? -1 : 1));
   const head = list => h('thead', {}, h('tr', {}, list.map(([t, n]) => h('th', {class: n ? 'n' : null}, t))));
   const bytes = v => v === null || v === undefined ? '–' : v >= 2 ** 30 ? `${(v / 2 ** 30).toFixed(1)} GiB` : v >= 2 ** 20 ? `${(v / 2 ** 20).toFixed(1)} MiB` : `${(v / 1024).toFixed(0)} KiB`;
-  const row = c => h('tr', {}, h('td', {}, c.now ? badge(c.now) : ''), h('td', {}, h('a', {href: link('check', c.model, c.id)}, c.label), h('div', {class: 'small dim'}, c.model)), h('td', {class: 'small dim'}, c.detector), h('td', {class: 'n', 'data-head': 'verdicts'}, String(c.runs)), h('td', {class: 'n', 'data-head': 'passed'}, c.rate === null ? '–' : percent(c.rate, 1)), h('td', {class: 'n', 'data-head': 'changes'}, String(c.flips)));
+  const row = c => h('tr', {}, h('td', {}, c.now ? badge(c.now) : ''), h('td', {}, h('a', {href: link('check', c.model, c.id)}, c.label), h('div', {class: 'small dim'}, c.model)), h('td', {class: 'small dim nowrap'}, c.detector), h('td', {class: 'n', 'data-head': 'verdicts'}, String(c.runs)), h('td', {class: 'n', 'data-head': 'passed'}, c.rate === null ? '–' : percent(c.rate, 1)), h('td', {class: 'n', 'data-head': 'changes'}, String(c.flips)));
   return [h('h1', {}, 'Checks'), h('p', {class: 'dim'}, 'A check that often changes between pass and fail is flaky: its bound may be too tight, or its data may vary too much. The kind ', h('i', {}, 'constraint'), ' is a condition that you wrote; the other kinds are monitors.'),
     filtered(every, [['status', c => [c.now]], ['model', c => [c.model]], ['owner', c => [c.owner]], ['tag', c => c.tags], ['kind', c => [c.detector]]], c => [c.model, c.label, c.expression, c.owner].join(' '), row,
       {hint: 'Search checks', wrap: found => h('table', {class: 'stack'}, head([['now'], ['check'], ['kind'], ['verdicts', 1], ['passed', 1], ['changes', 1]]), h('tbody', {}, found))}),

@@ -11,7 +11,6 @@ function decoded(part) {
 }
 
 async function show() {
-  if (location.hash === '#main') return;
   const turn = ++turns, back = !followed;
   followed = false;
   place = location.hash || '#/';
@@ -53,6 +52,11 @@ history.scrollRestoration = 'manual';
 addEventListener('scroll', () => scrolled.set(displayed, scrollY));
 addEventListener('click', event => { if (event.target.closest('a[href^="#"]')) followed = true; });
 addEventListener('hashchange', show);
+// The address of the page stays as it is.
+document.querySelector('.skip').addEventListener('click', event => {
+  event.preventDefault();
+  document.getElementById('main').focus();
+});
 unpack('overview').then(found => {
   data = found;
   fill(document.getElementById('top'), {}, [h('div', {class: 'bar'}, h('b', {}, data.project), h('nav', {'aria-label': 'Pages'}, h('a', {href: '#/'}, 'Overview'), h('a', {href: '#/checks'}, 'Checks')), h('span', {class: 'made small'}, `target ${data.target} · ${data.made.slice(0, 16).replace('T', ' ')} UTC · dqsql ${data.version}`))]);

@@ -33,7 +33,7 @@ for (const [, id, text] of html.matchAll(/<script type="application\/octet-strea
 const listeners = {}, location = {hash: ''}, texts = {}, errors = [];
 const watcher = class { observe() {} unobserve() {} disconnect() {} };
 const page = {
-  document: {title: '', body: new Node('body'), documentElement: new Node('html'), createElement: tag => new Node(tag), createElementNS: (_, tag) => new Node(tag), getElementById: id => ids[id] || null, querySelector: () => null, querySelectorAll: () => [], addEventListener() {}},
+  document: {title: '', body: new Node('body'), documentElement: new Node('html'), createElement: tag => new Node(tag), createElementNS: (_, tag) => new Node(tag), getElementById: id => ids[id] || null, querySelector: () => new Node('a'), querySelectorAll: () => [], addEventListener() {}},
   location, console, atob, Blob, Response, DecompressionStream, URLSearchParams, setTimeout, clearTimeout, scrollTo() {}, scrollY: 0, innerWidth: 1000,
   addEventListener: (event, handler) => (listeners[event] = listeners[event] || []).push(handler),
   history: {replaceState() {}}, navigator: {}, IntersectionObserver: watcher, ResizeObserver: watcher, requestAnimationFrame: f => setTimeout(f, 0), matchMedia: () => ({matches: false, addEventListener() {}}),

@@ -131,7 +131,7 @@ def test_a_finding_has_what_a_person_needs(
         "ann",
         "dqsql explain flights.dep_delay.mean_between_5_and_60 --batch 2025-01-30",
         "dqsql review accept flights 2025-01-30 --reason",
-        "<td>7</td>",
+        ">7</td>",
         "select dep_delay from flights",
     ):
         assert words in document, words

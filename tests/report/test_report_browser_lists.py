@@ -7,6 +7,7 @@ import html
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -43,7 +44,7 @@ def test_on_paper_lists_are_whole_and_commands_unfolded(
     assert re.search(rf'data-paper="{all_of_them} [1-9]\d*"', document)
     assert 'data-after="50 0"' in document
     # What was filtered is told, for the filters are not on paper.
-    assert f"{all_of_them} of {all_of_them}: status fail, state open" in document
+    assert f"{all_of_them} of {all_of_them}: status fail, state not resolved" in document
 
 
 @needs_browser
@@ -151,10 +152,8 @@ def test_many_batches_that_wait_are_folded(
     ]
     document = drawn(tmp_path, page_of(*models))
     first, _, rest = document.partition('<details class="rest"')
-    assert re.findall(r'<div class="what"><a[^>]*>(m\d+)</a>', first) == [
-        f"m{i}" for i in range(10)
-    ]
-    assert "<summary>5 more</summary>" in rest
+    assert re.findall(r'<div class="what"><a[^>]*>(m\d+)</a>', first) == [f"m{i}" for i in range(3)]
+    assert "<summary>12 more</summary>" in rest
 
 
 @needs_browser
@@ -179,7 +178,7 @@ def test_a_share_of_rows_is_told_in_percent_and_never_rounded_up(
         return str(found)
 
     assert told(0.999999) == "99.99%"
-    assert told(0.29) == "29.00%"
+    assert told(0.29) == "29%"
     assert told(1.0) == "100%"
 
 
@@ -208,7 +207,73 @@ def test_failing_rows_are_those_of_the_newest_batch_that_has_any(
     made = facts(*results, failures=failures)
     place = f"#/finding/{quote(made.findings[0]['finding_id'], '')}"
     document = drawn(tmp_path, page_of(made), place)
-    assert "<h2>Failing rows</h2>" in document and "<td>null</td>" in document
+    assert "<h2>Failing rows</h2>" in document and '<td class="nowrap">null</td>' in document
     document = drawn(tmp_path, page_of(facts(*results, failures=failures[:1])), place)
     assert "<h2>Failing rows of 1</h2>" in document
     assert '<td><i class="dim">null</i></td>' in document
+
+
+@needs_browser
+def test_a_batch_without_a_value_is_marked_and_is_the_newest(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    """What has no value any more is told as that, not by the last value that there was."""
+    known = [make_result(f"2025-01-0{d}", observed=0.5) for d in (1, 2)]
+    empty = [make_result(f"2025-01-0{d}", Status.NO_DATA, observed=None) for d in (3, 4)]
+    made = facts(*known, *empty)
+    place = f"#/finding/{quote(made.findings[0]['finding_id'], '')}"
+    document = drawn(tmp_path, page_of(made), place)
+    assert 'aria-live="polite">newest no value' in document
+    assert document.count('class="odd none"') == 2
+    assert "no value on 2025-01-04" in document
+    # A batch that was not judged is no news: the last value is told with its batch.
+    other = make_result("2025-01-04", check_id="flights.other", check_name="other")
+    document = drawn(
+        tmp_path, page_of(facts(*known, other)), f"#/check/flights/{known[0].check_id}"
+    )
+    assert 'aria-live="polite">2025-01-02: 0.5' in document
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("name", "words"), [("max < 4", "below 4"), ("max <= 4", "at most 4"), ("sum(a) > 4", "4")]
+)
+def test_a_bound_that_is_not_allowed_itself_is_told_as_that(
+    make_result: Callable[..., Result], tmp_path: Path, name: str, words: str
+) -> None:
+    bounds = {"lower": 4.0, "upper": None} if ">" in name else {"lower": None, "upper": 4.0}
+    result = make_result("1", Status.FAIL, check_name=name, observed=4.0, **bounds)
+    document = drawn(tmp_path, page_of(facts(result)), f"#/check/flights/{result.check_id}")
+    wanted = f"above {words}" if ">" in name else words
+    assert f"newest 4 · allowed {wanted}<" in document
+
+
+@needs_browser
+def test_the_content_is_reached_by_keyboard_and_the_address_stays(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    page, tell = page_of(facts(make_result("1"))), "document.body.setAttribute('data-at', "
+    then = f"document.querySelector('.skip').click(); {tell}location.hash + document.activeElement.id);"
+    document = drawn(tmp_path, page, "#/model/flights", then=then)
+    assert 'data-at="#/model/flightsmain"' in document
+    # Nor is an address that somebody has kept from before an empty page.
+    assert ">Overview</h1>" in drawn(tmp_path, page, "#main")
+
+
+@needs_browser
+def test_acknowledged_findings_are_listed_behind_open_ones(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    made = facts(*(make_result("1", Status.FAIL, check_id=f"flights.{c}") for c in "abc"))
+    states = dict(zip(("flights.a", "flights.b"), ("muted", "acknowledged"), strict=True))
+    findings = [{**f, "state": states.get(f["check_id"], "open")} for f in made.findings]
+    made = replace(made, findings=findings)
+    document = drawn(tmp_path, page_of(made))
+    assert "<h2>Findings (3 open)</h2>" in document
+    listed = re.findall(r'<div class="finding">.*?#/finding/(flights\.\w)', document)
+    assert listed == ["flights.c", "flights.b", "flights.a"]
+    for check, command in (("a", "unmute flights.a"), ("b", "reopen flights.b@1")):
+        place = next(f["finding_id"] for f in findings if f["check_id"] == f"flights.{check}")
+        document = drawn(tmp_path, page_of(made), f"#/finding/{quote(place, '')}")
+        assert f"dqsql finding {command}" in document
+        assert "dqsql finding acknowledge" not in document

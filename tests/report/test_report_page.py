@@ -260,9 +260,11 @@ def test_failing_rows_are_those_of_a_findings_own_batches(
     ]
     shown = model_record(replace(made, failures=rows))["failures"]
     batches = {f["finding_id"]: f["batches"] for f in made.findings}
-    assert {tuple(batches[f]): (b, found[0], len(found)) for f, (b, found) in shown.items()} == {
-        ("2025-01-01",): ("2025-01-01", '{"x": 10}', 10),
-        ("2025-01-03",): ("2025-01-03", '{"x": 30}', 10),
+    assert {
+        tuple(batches[f]): (b, found[0], len(found), n) for f, (b, found, n) in shown.items()
+    } == {
+        ("2025-01-01",): ("2025-01-01", '{"x": 10}', 10, 12),
+        ("2025-01-03",): ("2025-01-03", '{"x": 30}', 10, 12),
     }
 
 
