@@ -8,7 +8,8 @@ way they have always done, that is no news.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 # A day's rows may have been delivered, or dated, on the day before or after.
@@ -68,6 +69,40 @@ def is_date_label(values: Sequence[tuple[dt.datetime, str | float]]) -> bool:
         all(_read(form(time + shift)) == value for time, value in read)
         for shift in _DAYS
         for form in (*_FORMS, *(_OF_HOURS if hourly else ()))
+    )
+
+
+# A month, quarter or week of a year; or a day, with or without a time.
+_PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|Q[1-4]|W\d\d)")
+_DAY = r"(19|20)\d\d[-/.]?(0[1-9]|1[0-2])[-/.]?\d\d([ T]\d\d:.*)?"
+_DATED = re.compile(f"{_PERIOD.pattern}|{_DAY}")
+
+
+def has_passed(lost: str, now: Collection[str]) -> bool:
+    """Whether a text that no longer occurs is a date, and later ones are among those of now.
+
+    >>> has_passed("2026-01", ["2026-02", "2026-03"])
+    True
+    >>> has_passed("2026-03", ["2026-01", "2026-02"]), has_passed("DE", ["FR"])
+    (False, False)
+    """
+    if _DATED.fullmatch(lost) is None:
+        return False
+    return any(value > lost for value in now if _DATED.fullmatch(value))
+
+
+def is_newest_period(only: Collection[str], before: Collection[str]) -> bool:
+    """Whether all rows are of one month, quarter or week, the newest of those in the batch before.
+
+    >>> is_newest_period(["2026-03"], ["2026-02", "2026-03"])
+    True
+    >>> is_newest_period(["2026-02"], ["2026-02", "2026-03"])
+    False
+    """
+    return (
+        len(only) == 1
+        and all(_PERIOD.fullmatch(value) for value in (*only, *before))
+        and max(only) >= max(before, default="")
     )
 
 

@@ -146,6 +146,32 @@ def test_a_lost_column_is_told_in_the_first_week(new_project: NewProject) -> Non
     assert not [key for key in told_asked if "alive" in key[1]]
 
 
+def test_dates_that_pass_are_not_lost(new_project: NewProject) -> None:
+    """Dates of the last days, weeks or months move on with the batches; what goes back is told."""
+    model = """{{ config(batch_by = 'day') }}
+        select day,
+            ordered_on, -- @alive
+            seen_at,    -- @alive {pii: true}
+            month,      -- @alive
+            back        -- @alive
+        from {{ source('raw', 't') }}"""
+    days = 45
+    data = f"""
+        select day, date_sub(day, age) as ordered_on, timestamp(date_sub(day, age)) as seen_at,
+            date_format(date_sub(day, age), 'yyyy-MM') as month,
+            date_format(add_months(date '2023-06-15', n), 'yyyy-MM') as back
+        from (select date_add(date '2024-01-01', cast(id div 600 as int)) as day,
+            cast(id * 7919 % 20 as int) as age,
+            if(id div 600 = {days - 1}, -1, cast(id % 3 as int)) as n from range({days * 600}))
+    """
+    found = told(new_project(model, data).run().results)
+    lost = found.pop(("2024-02-14", "back:alive", None))
+    assert lost.status is Status.FAIL
+    assert lost.message.startswith("back has become constant: 600 rows have one value")
+    assert "no longer occurs: 2023-06 (in all of 30 batches before)" in lost.message
+    assert not found
+
+
 def test_a_late_batch_is_told_though_nothing_is_new(new_project: NewProject) -> None:
     today = dt.datetime.now(dt.UTC).date()
     first = (today - dt.timedelta(days=12)).isoformat()

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions import silence
+from dqsql.decisions.date_labels import has_passed, is_newest_period
 from dqsql.decisions.distances import CategoricalState
 from dqsql.decisions.drift import new_categories, pooled_categories
 from dqsql.dialect import quoted
@@ -135,7 +136,7 @@ class _AliveColumn:
         return math.nan if key is None else self.history.value(key, batch)
 
     def _profile(self, batch: str) -> MetricProfile | None:
-        key = self.series.get("value_profile")
+        key = self.series.get("value_profile", self.series.get("dates"))
         return None if key is None else self.history.profile(key, batch)
 
     def _most(self, batch: str) -> float:
@@ -158,6 +159,10 @@ class _AliveColumn:
         constant = self._most(batch) == 1
         if not constant or not silence.became_constant(before, rows, fpr, need):
             return None
+        if is_newest_period(
+            *(CategoricalState.of(self._profile(b)).shares for b in (batch, past[-1]))
+        ):
+            return None
         return (
             f"{self.name} has become constant: {rows:,.0f} rows have one value, and it"
             f" varied in all of {sum(not math.isnan(b) for b in before):,} batches before"
@@ -177,7 +182,8 @@ class _AliveColumn:
         return f"{self.name}: {'; '.join(messages)}" if messages else None
 
     def _lost(self, batch: str, past: Sequence[str], fpr: float, need: int) -> str | None:
-        now = self._profile(batch)
+        # Single dates pass: how far a batch's dates are from it is what `@avh` watches.
+        now = None if "dates" in self.series else self._profile(batch)
         if now is None or now.other:
             # What is not among the frequent values may be there all the same.
             return None
@@ -187,9 +193,8 @@ class _AliveColumn:
         shares, sizes = [state.shares for state in before], [state.size for state in before]
         state = CategoricalState.of(now)
         lost_values = silence.lost_values(shares, sizes, state.shares, state.size, fpr, need)
-        if lost_values and says_the_date(self.history, self.series, batch, past):
-            return None
-        if not lost_values:
+        lost_values = [v for v in lost_values if not has_passed(v.name, state.shares)]
+        if not lost_values or says_the_date(self.history, self.series, batch, past):
             return None
         new = new_categories(pooled_categories(before), state)
         came = f"; new: {', '.join(new)}" if new else ""
@@ -229,6 +234,7 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
             "approx_count_distinct": f"approx_count_distinct({name})",
         },
         Family.FLOATING: {"nan_ratio": f"nan_ratio({name})"},
+        Family.TIME: {"dates": f"value_profile({name}, {hidden})"},
         Family.TEXT: {"value_profile": f"value_profile({name}, {hidden})"},
     }
     return [
