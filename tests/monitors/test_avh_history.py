@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from dqsql.monitors.injection import Variant
 from dqsql.monitors.kinds.avh.detector import AvhDetector
 from dqsql.monitors.kinds.avh.evidence import IssueEvidence
 from dqsql.monitors.kinds.avh.learning import AvhLearner
+from dqsql.monitors.kinds.avh.unit import period_start
 from dqsql.monitors.programs import ProgramBook, StoredProgram
 from dqsql.monitors.recompute import StoredVerdict, batches_of
 from dqsql.monitors.registry import recompute
@@ -301,17 +303,48 @@ def test_a_condition_that_cannot_be_asked_is_said(make_project: Callable[..., Pa
 def test_old_issues_are_injected_anew_and_serve_until_then(
     make_project: Callable[..., Path],
 ) -> None:
-    for version, asked in ((ISSUES_VERSION, []), (ISSUES_VERSION - 1, [name(19), name(20)])):
+    """Those of the period: of the newest batch before it that has values to change."""
+    # A period of 30 days began on 15 January.
+    serves = name(12)
+    for version, batch, asked in (
+        (ISSUES_VERSION, serves, []),
+        (ISSUES_VERSION, name(11), [serves, name(20)]),
+        # What was learned later is nothing to judge a batch by that is checked again.
+        (ISSUES_VERSION, name(18), [serves, name(20)]),
+        (ISSUES_VERSION - 1, serves, [serves, name(20)]),
+    ):
         days = Days(make_project, version=version)
+        (unit,) = days.detector.units
+        assert unit.evidence is not None
+        unit.evidence = replace(unit.evidence, batch=batch)
         for day in range(20):
-            days.measure(day, metrics_of(day, empty=day == 19))
+            days.measure(day, metrics_of(day, empty=day == 13))
             days.history.accept(name(day))
         found = days.judge(20, metrics_of(20))
-        # The newest batch has no values to change: the one before it is taken.
-        expected = [name(18), name(20)] if asked else []
-        assert days.injector.asked == expected
+        assert days.injector.asked == asked
         assert found.status is Status.PASS
         assert found.details["issues"] == len(ISSUES)
+
+
+@pytest.mark.parametrize(
+    ("batches", "start"),
+    [
+        (["2024-01-12", "2024-01-13", "2024-01-14"], "2023-12-16"),
+        (["2024-01-13", "2024-01-14", "2024-01-15"], "2024-01-15"),
+        # Of business days, too; over weeks and months it takes as many of them.
+        (["2024-01-11", "2024-01-12", "2024-01-15", "2024-01-16"], "2024-01-15"),
+        (["2024-01-01", "2024-01-08", "2024-01-15"], "2023-09-17"),
+        (["2023-12", "2024-01", "2024-02"], "2022-07-24"),
+        (["2023-01-01", "2024-01-01"], "2009-08-31"),
+        # By the hour, or by other names, it is the age that counts.
+        (["2024-01-14T22", "2024-01-14T23", "2024-01-15T00"], None),
+        (["a", "b", "c"], None),
+        (["2024-01-15"], None),
+    ],
+)
+def test_when_the_period_of_a_batch_began(batches: list[str], start: str | None) -> None:
+    began = period_start(tuple(batches), 30)
+    assert (None if began is None else f"{began:%Y-%m-%d}") == start
 
 
 def test_fresh_evidence_is_as_later_runs_read_it(make_project: Callable[..., Path]) -> None:

@@ -84,7 +84,7 @@ def _again(copy: Project, dqsql: DqSql) -> None:
     before = copy.tables()["dq_programs"]
     result = dqsql(copy, "fit")
     assert copy.tables()["dq_programs"] == before
-    assert f"amount @avh: {ACCEPTED} batches {FIRST} to {LAST}; version 2" in result.output
+    assert f"amount @avh: {ACCEPTED} batches {FIRST} to {LAST}; version 3" in result.output
     assert "false positives at most" in result.output
 
 

@@ -2,8 +2,8 @@
 
 Bounds are fitted anew for every batch from the accepted batches before it. The metrics of injected
 issues, which say what each bound would catch, come from a sample of the newest accepted batch and
-are kept for `refit_every` batches. Both depend on nothing but the batches before, so that a
-backfill and day-by-day runs decide alike.
+serve a period of `refit_every` batches. Both depend on nothing but the batches before, so that a
+backfill, day-by-day runs and a batch that is checked again decide alike.
 """
 
 from __future__ import annotations
@@ -294,10 +294,14 @@ class AvhDetector:
     ) -> str | None:
         """The batch to inject issues into now, or None while what is there still serves.
 
-        All batches count for the age of the evidence, accepted or not, so that it can be told
-        beforehand when a backfill will renew it. `more` are those of a run before this one.
+        The calendar says which one (see `period_start`), or else the age of the evidence in
+        batches, accepted or not, so that it can be told beforehand when a backfill will renew it.
+        `more` are those of a run before this one.
         """
         history, need = self.context.history, unit.settings.config.min_history
+        same = [*self.before(unit, batch), *history.of_its_time(batch, more)]
+        if (chosen := unit.of_period(history, same, batch)) is not None:
+            return None if chosen == evidence_batch else chosen
         # A batch that was rejected since, or that comes later, is no evidence.
         if evidence_batch is not None and (
             evidence_batch in more or self._is_evidence(unit, evidence_batch, batch)
@@ -305,7 +309,6 @@ class AvhDetector:
             age = history.between(evidence_batch, batch)
             if age < unit.settings.refit_every * history.a_day(batch):
                 return None
-        same = [*self.before(unit, batch), *history.of_its_time(batch, more)]
         return unit.newest_whole(history, same) if len(same) >= max(1, need) else None
 
     def _is_evidence(self, unit: Unit, evidence_batch: str, batch: str) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.avh_series import ENDS
+from dqsql.model.batches import wall_time_of
 from dqsql.model.metric_traits import COUNTED_SHARES, NUMERIC_DISTANCES
 from dqsql.model.plan import Monitor
 from dqsql.model.results import MetricProfile, MetricValue
@@ -24,6 +27,10 @@ from dqsql.monitors.recompute import shown_key
 DISTANCES = frozenset({*NUMERIC_DISTANCES, *TEXT_DISTANCES})
 # What is less probable is no chance.
 _BY_CHANCE = 0.001
+# Days from a batch to the next, at least: of days, weeks, months, quarters and years.
+_APART = (1, 7, 28, 90, 365)
+# So many batches before one tell it.
+_GAPS = 14
 
 
 @dataclass
@@ -98,6 +105,22 @@ class Unit:
             for name, number in by_name.items()
         ]
 
+    def of_period(self, history: History, earlier: Sequence[str], batch: str) -> str | None:
+        """The batch whose evidence serves all of a period: the newest one before its start.
+
+        `earlier` are the batches to learn from, which at first are too few before the start: then
+        one of the first of them serves until the next period. None if several batches come a day,
+        or have no times, or are too few.
+        """
+        need = max(1, self.settings.config.min_history)
+        if history.time_of(batch) is not None or len(earlier) < need:
+            return None
+        start = period_start((*earlier[-_GAPS:], batch), self.settings.refit_every)
+        if start is None:
+            return None
+        end = bisect_left(earlier, start, key=lambda b: wall_time_of(b) or start)
+        return self.newest_whole(history, earlier[: max(end, need)])
+
     def newest_whole(self, history: History, batches: Sequence[str]) -> str:
         """The newest batch with a value of every metric; the newest at all where there is none.
 
@@ -108,6 +131,24 @@ class Unit:
             return all(math.isfinite(history.value(key, batch)) for key in self.singles)
 
         return next(filter(whole, reversed(batches)), batches[-1])
+
+
+@lru_cache(maxsize=256)
+def period_start(batches: tuple[str, ...], every: int) -> dt.datetime | None:
+    """When the period of the last of some batches began; None for batches without times, or hours.
+
+    Periods are `every` days, weeks, months, quarters or years long, as far as batches are apart,
+    and the same for whoever looks: what was checked before, and when, does not matter.
+    """
+    times = [wall_time_of(b) for b in batches]
+    known = [time.toordinal() for time in times if time is not None]
+    if len(known) < max(len(times), 2):
+        return None
+    gap = float(np.median(np.diff(known)))
+    if gap < 1:
+        return None
+    length = every * max(days for days in _APART if days <= gap)
+    return dt.datetime.fromordinal(max(1, known[-1] - known[-1] % length))
 
 
 def without_still_by_chance(
