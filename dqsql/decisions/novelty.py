@@ -19,6 +19,7 @@ import importlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ from dqsql.decisions.novelty_rate import evenly_spaced, surprise
 from dqsql.decisions.seasonal import seasons_at
 from dqsql.errors import DecisionError
 from dqsql.model.metric_traits import SIGNED_METRICS
-from dqsql.model.wording import number_text
+from dqsql.model.wording import first_of, number_text
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
 
@@ -41,6 +42,8 @@ Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
 _INWARD = {"approx_count_distinct": -1.0, "max": -1.0, "min": 1.0}
 _POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf}
 _TOLD = 3
+# What has no value in more than so many batches is not missed.
+_USUALLY = 0.9
 _SHARES = ("completeness", "most_frequent_ratio", "most_frequent_share")
 _ROUNDING = 1e-12
 
@@ -210,7 +213,9 @@ def decide_novelty(
             scored = _score(training[counted], tested, config)
         # Told as they are, also where they are larger than can be squared.
         shown = np.asarray(new, dtype=float)[compared]
-        return _decision(chosen, training[counted], shown, scored, ignored, config)
+        usual = known[counted][:, compared].mean(axis=0) >= _USUALLY
+        missing = tuple(compress(chosen, ~there & usual))
+        return _decision(chosen, training[counted], shown, scored, ignored, missing, config)
 
 
 def _score(training: FloatArray, tested: FloatArray, config: NoveltyConfig) -> _Scored:
@@ -332,6 +337,7 @@ def _decision(
     observed: FloatArray,
     scored: _Scored,
     ignored: tuple[Feature, ...],
+    missing: tuple[Feature, ...],
     config: NoveltyConfig,
 ) -> NoveltyDecision:
     threshold, p_value, parts = scored.threshold, scored.p_value, scored.parts
@@ -345,14 +351,13 @@ def _decision(
         expected = scored.expected
     flagged = scored.whole > threshold * (1 + 1e-12)
     if config.detector == "knn":
-        parts = _in_thresholds(parts, threshold)
+        parts = parts / threshold if threshold > 0 else np.where(parts > 0, np.inf, 0.0)
     order = np.argsort(-parts, kind="stable")
     lowest, highest = training.min(axis=0), training.max(axis=0)
     numbers = np.array([observed, expected, lowest, highest, parts])[:, order].T.tolist()
     contributions = tuple(
         MetricContribution(features[i], *each) for i, each in zip(order, numbers, strict=True)
     )
-    missing = tuple(f for f, v in zip(features, observed, strict=True) if np.isnan(v))
     return NoveltyDecision(
         status="anomalous" if flagged else "ok",
         score=scored.whole,
@@ -365,12 +370,6 @@ def _decision(
         history_size=len(training),
         explanation=_words(flagged, scored, threshold, contributions, missing, len(training)),
     )
-
-
-def _in_thresholds(parts: FloatArray, threshold: float) -> FloatArray:
-    if threshold > 0:
-        return parts / threshold
-    return np.where(parts > 0, np.inf, 0.0)
 
 
 def _undecided(status: Status, why: str, size: int) -> NoveltyDecision:
@@ -402,7 +401,7 @@ def _words(
         )
         text = f"unlike the {size} batches before it: {causes} ({far})"
     if missing:
-        text += f"; without a value: {', '.join(str(f) for f in missing)}"
+        text += f"; without a value: {first_of([str(f) for f in missing], _TOLD)}"
     return text
 
 

@@ -44,6 +44,7 @@ _SHARE = 0.9
 _ROUNDING = 1e-6
 # What is 0 in more than so large a share of the batches.
 _NEARLY_ALWAYS = 0.75
+_WEEK = 7
 # A date that moves by less from one batch to the next, in days, stays where it is.
 _STANDS = 1e-6
 
@@ -107,6 +108,7 @@ def surprise(
     counted = ~np.isnan(training).all(axis=1)
     each = np.maximum(each, _exceptions(values[:, counted], tested))
     each = np.maximum(each, _first_steps(values[:, counted], tested, inward))
+    each[_is_unmoved(values[:, counted], tested)] = 1.0
     _, place, metrics = np.unique(columns, return_inverse=True, return_counts=True)
     tests = metrics.size * metrics[place]
     p_values = -np.expm1(tests * np.log1p(-np.clip(each, _LEAST, 1 - 1e-12))) / _SHARE
@@ -200,6 +202,17 @@ def _first_steps(values: FloatArray, tested: FloatArray, inward: FloatArray) -> 
     # That none is left is no chance.
     steps &= tested != 0
     return np.where(steps, 1 / (2 + values.shape[1]), 0.0)
+
+
+def _is_unmoved(values: FloatArray, tested: FloatArray) -> BoolArray:
+    """Which metrics are what they were on each of the last days of a week, F.
+
+    A season that was learned of what was there before may expect something else.
+    """
+    last = values[:, -_WEEK:]
+    with np.errstate(invalid="ignore"):
+        same = np.abs(last - tested[:, None]) <= _ROUNDING * np.abs(tested[:, None])
+    return np.asarray(same.all(axis=1) & (last.shape[1] == _WEEK), dtype=bool)
 
 
 def _precedented(each: FloatArray, past: FloatArray, new: FloatArray) -> FloatArray:

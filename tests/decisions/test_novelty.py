@@ -503,6 +503,48 @@ def test_a_value_below_zero_after_small_ones_above() -> None:
     assert decide_novelty(features(2), steady, [-40.0, 0.0]).status == "anomalous"
 
 
+@pytest.mark.parametrize("starts", [True, False])
+def test_what_has_been_the_same_for_a_week_is_no_news(starts: bool) -> None:
+    """Of a column that began, or ceased, to be filled: its season is learned of both times."""
+    names = [Feature(c, m) for c in "abcd" for m in ("completeness", "approx_count_distinct")]
+    named = 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        filled = rng.binomial(1500, 0.97, (60, 4)) / 1500
+        values = np.stack([filled, rng.normal(800, 15, (60, 4)).round()], axis=2).reshape(60, 8)
+        gone = slice(25) if starts else slice(25, None)
+        values[:, 7] = 3.0
+        values[gone, 6:] = 0.0
+        days = np.datetime64("2026-03-02", "D") + np.arange(61)
+        warned = np.zeros(60, dtype=bool)
+        for day in range(20, 60):
+            found = decide_novelty(
+                names,
+                values[:day],
+                values[day],
+                NoveltyConfig(fpr=0.024),
+                days[: day + 1],
+                1500,
+                warned[:day],
+            )
+            warned[day] = found.status == "anomalous"
+            if day >= 36 and warned[day]:
+                named += found.contributions[0].feature.column == "d"
+    assert named <= 2
+
+
+def test_of_what_has_no_value_only_what_usually_has_one_is_told() -> None:
+    rng = np.random.default_rng(4)
+    history = rng.normal(size=(40, 8))
+    history[::3, 0] = np.nan
+    new = np.append(np.full(7, np.nan), 99.0)
+    found = decide_novelty(features(8), history, new)
+    assert found.status == "anomalous"
+    assert [f.column for f in found.missing] == [f"c{n}" for n in range(1, 7)]
+    assert "c0" not in found.explanation
+    assert found.explanation.endswith("completeness(c3) and 3 more")
+
+
 def test_a_metric_that_vanished_is_no_news_where_it_is_forecast() -> None:
     rng = np.random.default_rng(3)
     history = rng.normal(size=(30, 3))
