@@ -71,6 +71,7 @@ _DAY_RESOLUTION = 0.02
 # Of batches whose moments are within so much of a day, or less, it is as much less.
 _PART_OF_DAY, _SHORTEST = 0.25, 1 / 24
 _DAY_BAND = 0.5
+_DAYS_INWARD = {"days_to_min": (0.0, 1.0), "days_to_max": (1.0, 0.0)}
 _STEPS_INWARD = {"min": (0.0, 1.0), "max": (1.0, 0.0), "range": (1.0, 0.0)}
 # Of distances that were always zero: at the usual rates no bound on one lies below 0.03.
 _DISTANCE_RESOLUTION = 0.01
@@ -87,13 +88,15 @@ _SQUARED_EQUALITY = 1e-4
 def possible_range(metric: str, log: bool = False, difference: bool = False) -> tuple[float, float]:
     """Return the least and the largest value that a transformed metric can take at all.
 
-    Sketches may count a few distinct values more than there are.
+    Sketches may count a few distinct values more than there are. The logarithm of a number of rows
+    or values ends where that is none.
     """
     low, high = _RANGES.get(metric, (-np.inf, np.inf))
     if metric == "unique_ratio":
         high = 1.1
     if log:
-        low, high = -np.inf, float(np.log(high)) if np.isfinite(high) else np.inf
+        low = float(np.log(_COUNT_RESOLUTION)) if metric in metric_traits.COUNT_METRICS else -np.inf
+        high = float(np.log(high)) if np.isfinite(high) else np.inf
     return (low - high, high - low) if difference else (low, high)
 
 
@@ -204,9 +207,10 @@ def history_for(fpr: float) -> int:
 def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tuple[float, float]:
     """Return how far below and above its mean a metric may be before that counts, in its unit.
 
-    Half a day for dates: where all are whole days, no two batches differ by less. A least,
-    largest or widest value that was one and the same whole number may move by one towards the
-    others: a code that few rows have is absent from a batch by chance.
+    Half a day for dates: where all are whole days, no two batches differ by less; and one day
+    for an earliest or latest date that has varied, towards the others. A least, largest or widest
+    value that was one and the same whole number may move by one towards the others: a code that few
+    rows have is absent from a batch by chance.
 
     Args:
         metric: name of the metric.
@@ -214,8 +218,11 @@ def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tup
         difference: whether they are differences.
     """
     if metric in metric_traits.DAY_METRICS:
-        band = _DAY_BAND if (values == np.rint(values)).all() else 0.0
-        return band, band
+        if (values != np.rint(values)).any():
+            return 0.0, 0.0
+        varied = bool((values != values[0]).any()) and not difference
+        below, above = _DAYS_INWARD.get(metric, (0.0, 0.0)) if varied else (0.0, 0.0)
+        return max(below, _DAY_BAND), max(above, _DAY_BAND)
     whole = metric in _STEPS_INWARD and not difference and values[0] % 1 == 0
     return _STEPS_INWARD[metric] if whole and (values == values[0]).all() else (0.0, 0.0)
 

@@ -84,8 +84,8 @@ class Examination:
 
     @property
     def exit_code(self) -> int:
-        """0 when nothing is wrong or all of it was mended, else 1."""
-        return int(any(not a.harmless and not a.mended for a in self.ailments))
+        """0 when nothing is wrong or all of it was mended, else 1: also if there are no tables."""
+        return int(not self.tables or any(not a.harmless and not a.mended for a in self.ailments))
 
 
 @dataclass(frozen=True)
@@ -150,13 +150,12 @@ class Doctor:
         if broken:
             rows = sum(b.file.rows for b in broken)
             first = f"{broken[0].file.path} {broken[0].why}"
-            lost = "what it held is computed again" if name.startswith(_DERIVED) else ""
             if self.repair:
                 self.upkeep.drop_files(name, broken)
             yield Ailment(
                 name,
                 f"{plural(len(broken), 'file')} with {plural(rows, 'row')} cannot be read: {first}",
-                lost or "files are taken out; their batches are checked again",
+                f"files are taken out; {_remedy(name)}",
                 mended=self.repair,
             )
         if left := self.upkeep.left_over(name):
@@ -183,7 +182,6 @@ class Doctor:
         left = expected_versions(store)
         expected = {name: version for name, version in left.items() if name not in broken}
         versions = store.versions(expected)
-        known = {table.name for table in ALL_TABLES} - {REVIEWS.name}
         for name, version in sorted(expected.items()):
             has = versions.get(name)
             if has is not None and has >= version:
@@ -191,14 +189,7 @@ class Doctor:
             what = (
                 "is gone" if has is None else f"has version {has}, and a run left version {version}"
             )
-            remedy = "batches that lack rows are checked again"
-            if name == REVIEWS.name:
-                remedy = "reviews that are lost must be given again"
-            elif name == FINDINGS.name:
-                remedy = "runs open findings again; those that were open, and their mutes, are lost"
-            elif name in known and name not in (METRICS.name, RESULTS.name):
-                remedy = "runs fill it again"
-            yield Ailment(name, what, remedy, mended=self.repair)
+            yield Ailment(name, what, _remedy(name), mended=self.repair)
 
     def _batches(self, ledgers: Ledgers, broken: Collection[str]) -> Iterator[Ailment]:
         tables = [t.name for t in (METRICS, RESULTS) if t.name not in broken]
@@ -253,10 +244,16 @@ class Doctor:
         self.upkeep.store.replace_partition(BATCHES, ledger_rows(marked))
 
     def _reopen_uncounted(self, damaged: Collection[str]) -> None:
-        """Have models checked again that lost counts of values; of which batches, none tells."""
+        """Have batches checked again of which no table tells that something of them is lost.
+
+        All of models that lost counts of values, and if findings are lost, those that wait.
+        """
         for model, ledger in self._ledgers().items():
             if frequency_table_name(model) in damaged:
                 self._reopen(ledger, ledger)
+            elif FINDINGS.name in damaged:
+                waiting = {b for b, r in ledger.items() if r.status is BatchStatus.FLAGGED}
+                self._reopen(ledger, waiting)
 
     def _orphans(
         self, name: str, counts: Mapping[tuple[str, str], int], ledgers: Ledgers
@@ -296,6 +293,26 @@ class Doctor:
         }
         versions = json.dumps(versions_after(store, ledgers), sort_keys=True)
         store.append(RUNS, [{**row, "versions": versions}])
+
+
+def _remedy(table: str) -> str:
+    """What becomes of a table that has lost rows."""
+    if table.startswith(_DERIVED):
+        return "what it held is computed again"
+    if table == REVIEWS.name:
+        return "reviews that are lost must be given again"
+    if table == FINDINGS.name:
+        return (
+            "batches that wait for a review are checked again, which opens their findings; who was"
+            " assigned, what was acknowledged or muted, and findings of severity warn are lost"
+        )
+    if table == RESULTS.name:
+        return (
+            "batches that lack rows are checked again; of those that somebody has accepted,"
+            " failures wait for a review again"
+        )
+    known = {t.name for t in ALL_TABLES} - {METRICS.name, BATCHES.name}
+    return "runs fill it again" if table in known else "batches that lack rows are checked again"
 
 
 def _is_open(ailments: Collection[Ailment], table: str) -> bool:

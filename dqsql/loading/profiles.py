@@ -336,7 +336,13 @@ def _warehouse(output: Section, method: str, conf: Mapping[str, str], root: Path
     in a folder need nothing.
     """
     table_format = output.read("table_format", as_text)
-    if warehouse := output.read("warehouse", as_text):
+    if (warehouse := output.read("warehouse", as_text)) is not None:
+        if not warehouse.strip():
+            raise output.problem(
+                "warehouse is empty",
+                "warehouse",
+                hint="leave it out for <project>/warehouse, or set the variable that it is read of",
+            )
         if table_format is not None and table_format.lower() != DELTA:
             raise output.problem(
                 f"a warehouse that is a path keeps Delta tables, not {table_format}",

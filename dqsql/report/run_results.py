@@ -221,6 +221,7 @@ def _particulars(
         "findings_left_out": max(len(findings) - _MAX_FINDINGS, 0),
         # What `dqsql retry` checks again: models that the run did not come to, and batches.
         "left_out": model.left_out,
+        "unreviewed_batches": len(model.waiting),
         "failed_batches": sorted({v.batch for v in findings if v.batch and v.status in _FAILED}),
         # A batch's findings are listed once: with the check that found its first root symptom.
         "batch_findings": [

@@ -79,9 +79,12 @@ class AfterRun:
     started: dt.datetime
     known: Collection[str]
 
-    def opened(self, row: Mapping[str, Any]) -> bool:
-        """Whether the run opened a finding; what a model's first one finds is long past."""
-        began = row["opened_at"] is not None and row["opened_at"] >= self.started
+    def opened(self, row: Mapping[str, Any], now: dt.datetime) -> bool:
+        """Whether the run opened a finding; what a model's first one finds is long past.
+
+        What a run with a faster clock opened is not of this one.
+        """
+        began = row["opened_at"] is not None and self.started <= row["opened_at"] <= now
         return began and row["model"] in self.known
 
 
@@ -111,7 +114,7 @@ def notify_due(
         r["finding_id"]: messages.due(
             r,
             now,
-            opened_by_run=after is not None and after.opened(r),
+            opened_by_run=after is not None and after.opened(r, now),
             is_lost=partial(completed.lack, r["model"], r["opened_at"]),
         )
         for r in rows

@@ -44,7 +44,12 @@ _SHAPE: Shape = {
         {
             "status": str,
             "adapter_response": {
-                "dqsql": {"model": str, "failed_batches?": [str], "left_out?": bool}
+                "dqsql": {
+                    "model": str,
+                    "failed_batches?": [str],
+                    "left_out?": bool,
+                    "unreviewed_batches?": int,
+                }
             },
         }
     ],
@@ -164,9 +169,13 @@ def is_kept_hash(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Retry:
-    """The models to check again, with the batches that failed; none: those that are new."""
+    """The models to check again, with the batches that failed; none: those that are new.
+
+    `unreviewed` is how many batches that were flagged before the run waited for a review.
+    """
 
     batches: Mapping[str, tuple[str, ...]]
+    unreviewed: int
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -206,4 +215,6 @@ def read_retry(file: Path) -> Retry:
         if status in _REPEATED and (failed or unreached or status == "error"):
             batches.setdefault(str(own["model"]), {}).update(dict.fromkeys(failed))
     kept = {key: arguments[key] for key in _ARGUMENTS if arguments.get(key) not in (None, [])}
-    return Retry({model: tuple(b) for model, b in batches.items()}, kept)
+    waiting = {str(own["model"]): own.get("unreviewed_batches") or 0 for _, own in results}
+    models = {model: tuple(b) for model, b in batches.items()}
+    return Retry(models, sum(waiting.values()), kept)

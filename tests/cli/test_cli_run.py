@@ -215,3 +215,32 @@ def test_retry_does_as_the_run_was_told(
         assert (call["full_refresh"], call["event_time_start"]) == (True, "2025-03-01")
         assert not {"event_time_end", "batches"} & call.keys()
     assert (changed["vars"], same["vars"]) == ("{low: 4}", {"low": 3})
+
+
+def test_retry_comes_to_what_fail_fast_left_out(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    own = {"model": "orders", "left_out": True}
+    results = [{"status": "skipped", "adapter_response": {"dqsql": own}}]
+    (project / "target").mkdir()
+    file = project / "target" / "run_results.json"
+    file.write_text(json.dumps({"results": results, "args": {"fail_fast": True}}))
+    assert dqsql("retry").exit_code == 0
+    (call,) = fake_run.calls
+    assert "fail_fast" not in call
+
+
+@pytest.mark.parametrize(("batches", "code"), [(0, 0), (1, 1), (4, 1)])
+def test_retry_is_no_success_while_batches_wait(
+    dqsql: Callable[..., Result], project: Path, batches: int, code: int
+) -> None:
+    """As a run that finds nothing new; all checks of a model tell the same batches."""
+    own = {"model": "orders", "unreviewed_batches": batches}
+    results = [{"status": "skipped", "adapter_response": {"dqsql": own}}] * 3
+    (project / "target").mkdir()
+    (project / "target" / "run_results.json").write_text(json.dumps({"results": results}))
+    told = dqsql("retry")
+    assert told.exit_code == code
+    assert "Nothing to retry: no check failed in the last run." in told.stdout
+    words = {0: "", 1: "1 batch waits for a review", 4: "4 batches wait for a review"}[batches]
+    assert words in told.stdout

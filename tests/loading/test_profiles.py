@@ -53,6 +53,14 @@ def test_connect(write: Write, output: str, url: str) -> None:
     assert (target.method, target.url) == ("connect", url)
 
 
+@pytest.mark.parametrize("given", ["''", "'  '", "\"{{ env_var('DQ_NOWHERE', '') }}\""])
+def test_an_empty_warehouse_is_not_the_default(write: Write, given: str) -> None:
+    """A variable that is empty would begin a new history elsewhere."""
+    with pytest.raises(ProfileError, match="warehouse is empty") as caught:
+        target_of(write, f"warehouse: {given}")
+    assert caught.value.hint is not None and "leave it out" in caught.value.hint
+
+
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
 def test_another_time_zone_is_not_overridden_without_a_word(write: Write, zone: str) -> None:
     conf = f"spark_conf: {{spark.sql.session.timeZone: {zone}}}"

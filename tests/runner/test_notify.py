@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
 
 from dqsql.errors import ConfigError, UsageError
 from dqsql.runner.finding import acknowledge
-from dqsql.runner.notify import notify
+from dqsql.runner.notify import AfterRun, notify
 from tests.report.test_notifications import Webhook, serving
 
 from .conftest import NewProject, Project
@@ -275,3 +276,13 @@ def test_a_finding_names_the_models_upstream_that_it_may_follow_from(
     found = [(f["model"], f["upstream"]) for f in opened["findings"]]
     assert found == [("m", ""), ("a", "m"), ("b", "m")]
     assert {(f["event"], f["upstream"]) for f in resolved["findings"]} == {("resolved", "")}
+
+
+@pytest.mark.parametrize(("minutes", "told"), [(-1, False), (0, True), (90, False)])
+def test_what_a_faster_clock_opened_is_not_of_this_run(minutes: int, told: bool) -> None:
+    """A run on a machine whose clock is behind does not tell the past of a first run."""
+    started = dt.datetime.now(dt.UTC)
+    after, now = AfterRun(started, {"m"}), started + dt.timedelta(minutes=2)
+    row = {"model": "m", "opened_at": started + dt.timedelta(minutes=minutes)}
+    assert after.opened(row, now) is told
+    assert not after.opened({**row, "model": "other"}, now)

@@ -21,8 +21,8 @@ from dqsql.report.text import printable
 def command(session: Session, *, repair: bool, **where: Any) -> int:
     """Compare the ledger with every table, and the tables' logs with their files.
 
-    Exits with 0 if nothing is wrong or everything was repaired, with 1 if something is wrong, with
-    2 if the tables cannot be read.
+    Exits with 0 if nothing is wrong or everything was repaired, with 1 if something is wrong or
+    there are no tables, with 2 if the tables cannot be read.
     """
     from dqsql.runner.upkeep import doctor
 
@@ -34,7 +34,9 @@ def command(session: Session, *, repair: bool, **where: Any) -> int:
         session.say(f"    {printable(ailment.remedy)}")
     wrong = sum(not a.harmless and not a.mended for a in report.ailments)
     tables = plural(report.tables, "table")
-    if not wrong:
+    if not report.tables:
+        session.say(f"There are no tables in {printable(report.location)}: no run has been there")
+    elif not wrong:
         session.say(f"{tables} in {printable(report.location)}: nothing is wrong")
     else:
         session.say(f"{tables} in {printable(report.location)}: {plural(wrong, 'thing')} wrong")

@@ -12,7 +12,7 @@ from dqsql.cli.options import PROJECT, STATE, options
 from dqsql.cli.project import compile_project, forget_junit, listener_of, write_run_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import UsageError
-from dqsql.model.wording import first_of
+from dqsql.model.wording import first_of, plural
 from dqsql.resources import expanded
 
 
@@ -44,11 +44,18 @@ def command(
     folder = state or root / read_target_path(root, overrides)
     retry = read_retry(folder / RUN_RESULTS)
     if not retry.batches:
-        session.print_outcome(0, results=[])
-        session.say("Nothing to retry: nothing failed in the last run.")
-        return 0
+        code = int(retry.unreviewed > 0)
+        session.print_outcome(code, results=[])
+        session.say("Nothing to retry: no check failed in the last run.")
+        if retry.unreviewed:
+            waits = "waits" if retry.unreviewed == 1 else "wait"
+            batches = plural(retry.unreviewed, "batch", "batches")
+            session.say(f"{batches} {waits} for a review: see `dqsql review list`.")
+        return code
     forget_junit(project_dir, where.get("vars"))
     arguments = dict(retry.arguments)
+    # A model that fails for good would keep those after it from ever being checked.
+    arguments.pop("fail_fast", None)
     where["target"] = target
     earlier = arguments.pop("vars", None)
     for name in ("target", "profile", "profiles_dir", "dbt_tests"):
