@@ -107,6 +107,8 @@ def _line(column: Mapping[str, Any]) -> ColumnLine:
     low, mean, high = _ends(column)
     share, distinct, detected = (column[k] for k in ("completeness", "distinct", "detected_type"))
     kind = str(column["spark_type"]) if detected is None else f"string: {detected}"
+    if column.get("nan"):
+        kind += f", {column['nan']:,} NaN"
     return ColumnLine(
         shorten(printable(str(column["name"])), _NAME),
         printable(kind),
@@ -144,13 +146,18 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share in (0, 1) else f"{min(max(share, 0.001), 0.999):.1%}"
 
 
+def _value(text: str) -> str:
+    """A value of a list: in quotes where it could not be told from what stands around it."""
+    return f"'{text}'" if text != text.strip() or not text or "," in text else text
+
+
 def _frequent(distribution: Mapping[str, Any] | None) -> str:
     if distribution is None:
         return ""
     values: Sequence[Any] = distribution["values"][:4]
     total = sum(distribution["counts"]) + distribution["other"]
     shown = (
-        f"{printable(str(v))} {n / total:.0%}"
+        f"{_value(printable(str(v)))} {n / total:.0%}"
         for v, n in zip(values, distribution["counts"], strict=False)
     )
     return shorten(", ".join(shown), _VALUES)

@@ -45,6 +45,12 @@ class ProfiledColumn:
         """Its name in SQL."""
         return quoted(self.name)
 
+    @property
+    def numbers(self) -> str:
+        """Its numbers in SQL: NaN is none, and would make the largest and the mean NaN."""
+        is_float = self.spark_type in FLOATS
+        return f"nanvl({self.sql}, cast(null as double))" if is_float else self.sql
+
     def counts(self) -> dict[str, str]:
         """Pass 1. Of a private column, only what tells no value."""
         expressions = {f"{self.key}.count": f"count({self.sql})"}
@@ -52,7 +58,7 @@ class ProfiledColumn:
             expressions |= {f"{self.key}.{t}": f"type_count({self.sql}, '{t}')" for t in DETECTED}
             expressions |= self._summary("length", f"length({self.sql})", spread=False)
         if self.kind in (Kind.INTEGER, Kind.FRACTIONAL) and not self.private:
-            expressions |= self._summary("value", self.sql)
+            expressions |= self._summary("value", self.numbers)
         if self.spark_type in FLOATS:
             expressions[f"{self.key}.nan"] = f"count_if(isnan({self.sql}))"
         if self.kind is Kind.TIME and not self.private:
@@ -91,7 +97,7 @@ class ProfiledColumn:
             wanted[f"{self.key}.distinct"] = f"approx_count_distinct({self.sql})"
         if not profile.is_numeric or not profile.count or self.private:
             return wanted
-        number = self.sql
+        number = self.numbers
         if self.kind is Kind.TEXT:
             number = f"try_cast({self.sql} as double)"
             wanted |= self._summary("value", number)

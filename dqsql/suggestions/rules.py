@@ -38,6 +38,8 @@ _KEY_WORDS = frozenset({"id", "key", "uuid", "guid", "pk"})
 # Longer lists of values are no categories that a person would maintain.
 _MAX_CATEGORIES = 30
 _MAX_LIST = 500
+# Whole numbers beyond it are not exact as doubles, in which summaries are.
+_EXACT = 2.0**53
 # Whole numbers are categories only when there are very few of them.
 _MAX_CODES = 10
 # Rows for each category, on average, before the list is thought to be complete.
@@ -207,7 +209,8 @@ def _non_negative(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[S
     if summary is None or not summary.minimum >= 0 or column.count < MIN_ROWS:
         return
     name = plain_name(column.name)
-    reason = f"the smallest of {column.count:,} values is {written(summary.minimum)}"
+    least = written(summary.minimum) if abs(summary.minimum) < _EXACT else "far above 0"
+    reason = f"the smallest of {column.count:,} values is {least}"
     if column.kind is Kind.TEXT:
         # Texts are compared as numbers here: `'9' >= 0` would be a cast to int, too small for some.
         condition = f"{name} is null or try_cast({name} as double) >= 0"
@@ -320,8 +323,13 @@ def _bounds(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
         return
     if not _finite(summary) or summary.minimum == summary.maximum or _is_key(column, evidence):
         return
+    # To Spark NaN is the largest number, so that batches with it keep no bound; and a number
+    # that a double cannot hold is none to compare with.
+    if column.nan or max(abs(summary.minimum), abs(summary.maximum)) >= _EXACT:
+        return
     coded = column.distribution is not None and len(column.distribution.values) <= _MAX_CODES
-    if coded:
+    # Codes are whole numbers, which are listed.
+    if coded and column.kind is Kind.INTEGER:
         return
     spread = summary.stddev or 0.0
     if summary.minimum < 0:
@@ -329,7 +337,7 @@ def _bounds(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
         yield _bounded(column, "min", "lower", low, None, f"the smallest is {summary.minimum:g}")
     high = round_up(summary.maximum, spread)
     yield _bounded(column, "max", "upper", None, high, f"the largest is {summary.maximum:g}")
-    if not spread:
+    if not spread or coded:
         return
     high = round_up(min(summary.mean + spread, summary.maximum), spread)
     least = _mean_from(summary, spread)

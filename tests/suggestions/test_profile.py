@@ -118,6 +118,13 @@ def test_profile_against_pandas(profiles: dict[str, Profile]) -> None:
     assert summary is not None and summary.mean == pytest.approx(frame["number"].mean(), abs=0.2)
     assert found.column("first").earliest == str(frame["first"].min())
     assert found.column("nan").nan == 1_000
+    # The others have a largest and a mean.
+    numbers = found.column("nan").summary
+    assert numbers is not None
+    assert (numbers.minimum, numbers.maximum, numbers.mean) == (1.0, 2.0, 1.5)
+    assert set(numbers.quantiles) == {1.0, 2.0}
+    line = next(line for line in profile_table(profile_record(found)).columns if line.name == "nan")
+    assert line.kind == "double, 1,000 NaN"
     assert found.column("list").distinct is None
     empty = found.column("empty")
     assert (empty.count, empty.completeness, empty.distinct, empty.detected) == (0, 0.0, 0.0, None)

@@ -493,3 +493,34 @@ def test_what_learns_needs_a_history() -> None:
         written = Annotation(text, CheckSettings(), Span("m.sql"))
         (marked,) = Existing.from_annotations([written]).marked([found])
         assert marked.verdict is SuggestionVerdict.EXISTS
+
+
+def test_fractional_codes_have_a_largest_value() -> None:
+    """Codes are listed if they are whole numbers; a discount of 20 is no 0.2."""
+    shares = Distribution(("0.0", "0.05", "0.1", "0.2"), (700, 150, 100, 50))
+    summary = Summary(0.0, 0.2, 0.03, 0.05)
+    found = suggestions(column("discount", "double", summary=summary, distribution=shares))
+    (limit,) = (s for name, s in found.items() if name in ("HasMax", "HasMin"))
+    assert limit.envelope is not None and limit.envelope.upper is not None
+    assert 0.2 <= limit.envelope.upper < 1
+    assert not {"HasMean", "HasStandardDeviation"} & found.keys()
+    whole = replace(shares, values=("0", "1", "2", "3"))
+    summary = Summary(0.0, 3.0, 0.4, 0.5)
+    codes = suggestions(column("level", "int", summary=summary, distribution=whole))
+    assert not {"HasMax", "HasMean"} & codes.keys()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        # To Spark NaN is the largest number: a batch with it has no largest that is one.
+        {"nan": 12, "summary": Summary(-3.0, 90.0, 30.0, 9.0)},
+        # A double says of these that all are one.
+        {"summary": Summary(2.0**53 + 2, 2.0**53 + 900, 2.0**53 + 500, 120.0)},
+    ],
+)
+def test_no_bounds_that_a_number_could_not_keep(more: dict[str, object]) -> None:
+    found = suggestions(column("amount", "double", **more))
+    assert not {"HasMin", "HasMax", "HasMean", "HasStandardDeviation"} & found.keys()
+    reasons = " ".join(s.reason for s in found.values())
+    assert "900719925474" not in reasons
