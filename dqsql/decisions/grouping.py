@@ -8,7 +8,8 @@ monitors found in a batch of a model, and ranks the symptoms:
    then values and their distribution, then the vector of all metrics (novelty), which only restates
    the others.
 2. Symptoms that a root in the same place explains follow it: volume explains counts and sums of
-   every column; completeness of a column explains its other metrics.
+   every column; completeness of a column explains its other metrics; keys that came twice explain
+   that the values of other columns did.
 3. Segments: where one or few segments show the same symptom as the whole, and the others do not,
    the segments come first and explain the whole; where nearly all do, the whole explains them.
 
@@ -130,6 +131,7 @@ class _Causes:
 
     whole: dict[str | None, list[Symptom]] = field(default_factory=dict)
     columns: dict[tuple[str | None, str], list[Symptom]] = field(default_factory=dict)
+    keys: dict[str | None, Symptom] = field(default_factory=dict)
 
 
 def group_findings(
@@ -173,6 +175,8 @@ def _rank(symptom: Symptom) -> tuple[object, ...]:
 def _causes(symptoms: Sequence[Symptom]) -> _Causes:
     causes = _Causes()
     for symptom in symptoms:
+        if symptom.stage == KEYS:
+            causes.keys.setdefault(symptom.segment, symptom)
         if symptom.column is None:
             causes.whole.setdefault(symptom.segment, []).append(symptom)
         else:
@@ -205,6 +209,8 @@ def _cause(symptom: Symptom, causes: _Causes) -> Symptom | None:
     volume = [s for s in whole if s.stage == VOLUME]
     if volume and symptom.metric in ROW_DRIVEN_METRICS:
         return volume[0]
+    if symptom.metric == "unique_ratio" and symptom.segment in causes.keys:
+        return causes.keys[symptom.segment]
     same = [s for s in mine if s.stage == symptom.stage and s is not symptom]
     return same[0] if same and _rank(same[0]) < _rank(symptom) else None
 

@@ -152,7 +152,7 @@ class ConsoleListener(RunListener):
         self._say(f"Done. {numbers} TOTAL={sum(counts.values())}")
 
     def _print_findings(self, result: ModelResult) -> None:
-        groups = findings.group_findings(result.results)
+        groups = findings.group_findings(result.results, result.groups)
         if self._quiet:
             groups = tuple(g for g in groups if g.status in (Status.FAIL, Status.ERROR))
         roots, following = findings.parted(groups, result.groups)

@@ -69,17 +69,30 @@ def run_status(result: RunResult) -> Status:
     return worst_status(m.status for m in result.models)
 
 
-def group_findings(results: Iterable[Result]) -> tuple[FindingGroup, ...]:
+def group_findings(
+    results: Iterable[Result], batches: Iterable[BatchFinding] = ()
+) -> tuple[FindingGroup, ...]:
     """Return the findings among the results, grouped by check and status.
 
-    The worst statuses come first; within one status the checks with the most batches.
+    The worst statuses come first; within one status the checks with the most batches, and of as
+    many those that come first where the findings of `batches` are ranked.
     """
+    place: dict[str, int] = {}
+    for batch in batches:
+        for rank, finding in enumerate(batch.findings):
+            check_id = finding.result.check_id
+            place[check_id] = min(rank, place.get(check_id, rank))
     groups: dict[tuple[str, Status], list[Result]] = {}
     for result in results:
         if result.is_finding:
             groups.setdefault((result.check_id, result.status), []).append(result)
     made = [_group(status, findings) for (_, status), findings in groups.items()]
-    return tuple(sorted(made, key=lambda g: (STATUS_ORDER.index(g.status), -g.batches, g.check_id)))
+
+    def urgency(group: FindingGroup) -> tuple[int, int, int, str]:
+        behind = place.get(group.check_id, len(place))
+        return STATUS_ORDER.index(group.status), -group.batches, behind, group.check_id
+
+    return tuple(sorted(made, key=urgency))
 
 
 def parted(

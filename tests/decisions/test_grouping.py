@@ -47,6 +47,17 @@ def test_volume_does_not_explain_a_mean() -> None:
     assert roots(MEAN, ROWS) == [ROWS, MEAN]
 
 
+def test_keys_that_came_twice_explain_that_other_values_did() -> None:
+    keys = Symptom("stays_unique", "stays_unique", "id", severity="warn", cause="keys")
+    shares = [Symptom("avh", "unique_ratio", c, score=9.0, severity="warn") for c in ("a", "b")]
+    assert roots(*shares, keys) == [keys]
+    assert roots(*shares, keys, ROWS) == [ROWS, keys]
+    # Without them each column stands for itself, as do other segments and other metrics.
+    assert roots(*shares) == shares
+    other = Symptom("avh", "unique_ratio", "a", segment="DE", severity="warn")
+    assert roots(other, keys, MEAN) == [keys, MEAN, other]
+
+
 def test_novelty_alone_is_a_root() -> None:
     assert roots(NOVEL) == [NOVEL]
     assert roots(NOVEL, DRIFT) == [DRIFT]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from dqsql.errors import QueryError
 from dqsql.model.results import ModelResult, Result, Status
+from dqsql.monitors.grouping import grouped
 from dqsql.report.findings import (
     check_label,
     describe,
@@ -66,6 +67,16 @@ def test_groups_come_worst_first(make_result: Callable[..., Result]) -> None:
         make_result("1", Status.ERROR, check_id="d"),
     ]
     assert [g.check_id for g in group_findings(results)] == ["d", "c", "a", "b"]
+
+
+def test_what_explains_more_comes_first_among_equals(make_result: Callable[..., Result]) -> None:
+    names = {"a": ("mean", "price"), "b": ("not_null", "price"), "c": ("row_count", None)}
+    results = [
+        make_result("1", Status.WARN, check_id=check_id, check_name=name, column=column)
+        for check_id, (name, column) in names.items()
+    ]
+    assert [g.check_id for g in group_findings(results)] == ["a", "b", "c"]
+    assert [g.check_id for g in group_findings(results, grouped(results))] == ["c", "b", "a"]
 
 
 def test_a_single_finding_and_segments(make_result: Callable[..., Result]) -> None:
