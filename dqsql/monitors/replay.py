@@ -45,6 +45,7 @@ class Replayed:
         clauses: mean number of bounds.
         note: why it could not be replayed, if so.
         aside: what to know of the figures.
+        in_use: whether runs decide by this rate.
     """
 
     monitor: Monitor
@@ -59,6 +60,7 @@ class Replayed:
     clauses: float | None = None
     note: str | None = None
     aside: str | None = None
+    in_use: bool = False
 
     @property
     def kinds(self) -> dict[str, tuple[int, int]]:
@@ -159,6 +161,12 @@ def as_decided(
 
 class Replayer(Protocol):
     """Replays all monitors of one kind of one model."""
+
+    def rates_in_use(self) -> Mapping[str, float]:
+        """The false-positive rates that runs decide by, in (0, 1), by the monitors' ids.
+
+        Without those whose bounds hang on no rate.
+        """
 
     def replay(
         self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
@@ -80,7 +80,7 @@ def backtest(
     spark: SparkSession | None = None,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    rates: Sequence[float] = RATES,
+    rates: Sequence[float] | None = None,
     newest: int = NEWEST,
     dbt_tests: bool | None = None,
     step: Step = silent,
@@ -97,7 +97,8 @@ def backtest(
         spark: an existing session to use.
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
-        rates: false-positive rates to try, each in (0, 1).
+        rates: false-positive rates to try, each in (0, 1); None: 0.001, 0.01 and 0.05, and the one
+            that each monitor decides by in runs.
         newest: how many of the newest batches to judge.
         **place: target, profile and variables, as in `Place`.
         dbt_tests: adopt the generic tests of a dbt project; None: as in its settings.
@@ -110,10 +111,10 @@ def backtest(
     Raises:
         DqsqlError: the project or an argument is wrong, or Spark cannot be started.
     """
-    for rate in rates:
+    for rate in rates or ():
         if not 0 < rate < 1:
             raise UsageError(f"a false-positive rate is between 0 and 1, not {rate!r}")
-    if not rates or newest < 1:
+    if (rates is not None and not rates) or newest < 1:
         raise UsageError("a backtest needs a rate and a batch")
     where = Where(project_dir, **place)
     compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
@@ -124,14 +125,15 @@ def backtest(
         return ()
     with open_warehouse(compiled.project, spark, step, ()) as (session, store):
         stored = Stored.read(compiled.project, compiled.plans, session, store)
-        work = _Backtest(stored, tuple(dict.fromkeys(rates)), newest, step)
+        asked = None if rates is None else tuple(dict.fromkeys(rates))
+        work = _Backtest(stored, asked, newest, step)
         return tuple(work.model(plan) for plan in plans)
 
 
 @dataclass(frozen=True)
 class _Backtest:
     stored: Stored
-    rates: tuple[float, ...]
+    rates: tuple[float, ...] | None
     newest: int
     step: Step
 
@@ -158,7 +160,7 @@ class _Backtest:
         replayed = [
             one
             for learner in learners.by_kind.values()
-            for one in learner.replay(batches, flagged, self.rates)
+            for one in self._replayed(learner, batches, flagged)
         ]
         seconds = time.process_time() - start
         others = [m for m in learners.plan.monitors if m.kind not in learners.by_kind]
@@ -176,6 +178,20 @@ class _Backtest:
             metrics=len(watched),
             seconds=seconds / decided if decided else None,
         )
+
+    def _replayed(
+        self, learner: Replayer, batches: Sequence[str], flagged: Collection[str]
+    ) -> list[Replayed]:
+        """What the monitors of a kind do at each rate, and at their own unless others are asked."""
+        in_use = learner.rates_in_use()
+        replays = learner.replay(batches, flagged, self.rates or RATES)
+        further = set() if self.rates else {*in_use.values()}.difference(RATES)
+        for rate in further:
+            at_rate = learner.replay(batches, flagged, (rate,))
+            replays += [one for one in at_rate if in_use.get(one.monitor.id) == rate]
+        place = {one.monitor.id: number for number, one in enumerate(reversed(replays))}
+        replays.sort(key=lambda one: (-place[one.monitor.id], one.fpr or 0.0))
+        return [replace(one, in_use=in_use.get(one.monitor.id) == one.fpr) for one in replays]
 
     def _add_metrics(self, learners: Learners[Replayer], batches: Sequence[str]) -> None:
         """Let the learners see batches that are no part of their history."""

@@ -97,3 +97,24 @@ def test_strategies_at_a_rate() -> None:
     assert again.to_dict()["fpr"] == 0.01
     assert at_rate(strategy("online_normal", 4), 0.01) is None
     assert at_rate(strategy("threshold", 1, 2), 0.01) is None
+
+
+def test_the_rate_in_use_is_tried_and_marked(families: Project, dqsql: DqSql) -> None:
+    """Who asks for no rates sees what runs do, whichever rate that is."""
+    (model,) = backtest(families.root, spark=families.spark)
+    in_use = {r.monitor.id: r for r in model.replayed if r.in_use}
+    decided = {m.monitor.id for m in model.replayed if m.fpr is not None}
+    written = {r.monitor.id for r in of(model, "anomaly", "threshold")}
+    assert in_use.keys() == decided - written
+    (rate,) = {r.fpr for r in in_use.values() if r.monitor.kind == "anomaly"}
+    assert rate is not None and rate not in RATES
+    for one in in_use.values():
+        alike = [r.fpr for r in model.replayed if r.monitor.id == one.monitor.id]
+        assert alike == sorted({*RATES, one.fpr})
+    rows = [r for r in families.rows("dq_results") if r["check_id"] in in_use]
+    for check_id, one in in_use.items():
+        if one.monitor.kind in ("anomaly", "novelty"):
+            bad = {r["batch"] for r in rows if r["check_id"] == check_id and r["status"] == "warn"}
+            assert {*one.alarms, *one.found} == bad, check_id
+    shown = dqsql(families, "backtest", "--select", model.model).output
+    assert f"{rate:.3g} in use" in shown and "0.05 in use" in shown

@@ -77,6 +77,9 @@ class SteadyDetector:
         details = {**result.details, "history": [before, before, 1], "series": series}
         return replace(result, observed=change, upper=share, details=details)
 
+    def rates_in_use(self) -> dict[str, float]:
+        return {m.id: 0.5 for m in KIND.of(self.context.plan)}
+
     def replay(
         self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
     ) -> list[Replayed]:

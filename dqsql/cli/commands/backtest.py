@@ -47,7 +47,7 @@ def _rates(
     "rates",
     callback=_rates,
     metavar="RATE,RATE..",
-    help="False-positive rates to try [default: 0.001,0.01,0.05].",
+    help="False-positive rates to try [default: 0.001,0.01,0.05, and the one in use].",
 )
 @option(
     "--newest",
@@ -66,12 +66,10 @@ def command(
     found. For monitors that cannot be replayed, it shows what runs decided, with the rate "as run".
     Reads only stored metrics and verdicts. Exits with 2 if something could not be replayed.
     """
-    from dqsql.runner.backtest import NEWEST, RATES, backtest
+    from dqsql.runner.backtest import NEWEST, backtest
 
     with session.progress() as progress:
-        tested = backtest(
-            rates=rates or RATES, newest=newest or NEWEST, step=progress.step, **where
-        )
+        tested = backtest(rates=rates, newest=newest or NEWEST, step=progress.step, **where)
     errors = [t.error for t in tested if t.error is not None]
     code = EXIT_ERROR if errors else 0
     session.print_outcome(
@@ -104,6 +102,7 @@ def _replayed_record(tested: ModelBacktest, one: Replayed) -> dict[str, Any]:
         "monitor": one.monitor.kind,
         "name": one.monitor.name,
         "fpr": one.fpr,
+        "in_use": one.in_use,
         "accepted": one.accepted,
         "alarms": list(one.alarms),
         "alarm_rate": one.alarm_rate,
@@ -134,7 +133,7 @@ def _print_model(session: Session, tested: ModelBacktest) -> None:
         if one.note:
             notes[f"  {name}: {one.note}"] = None
         else:
-            rate = "as run" if one.fpr is None else f"{one.fpr:g}"
+            rate = "as run" if one.fpr is None else f"{one.fpr:.3g}{' in use' * one.in_use}"
             rows.append((name, rate, *_cells(tested, one)))
             if one.aside:
                 notes[f"  {name}: {one.aside}"] = None
@@ -189,7 +188,7 @@ def _print_types(session: Session, tested: ModelBacktest) -> None:
         names = {k: issue_word(f"{k}_") for k in sorted(kinds)}
         shares = ", ".join(f"{names[k]} {_share(c / n)}" for k, (c, n) in sorted(kinds.items()))
         if shares:
-            session.say(f"  held-out recall at {rate:g} by type of issue: {shares}")
+            session.say(f"  held-out recall at {rate:.3g} by type of issue: {shares}")
 
 
 def _share(value: float | None) -> str:

@@ -41,6 +41,15 @@ class AnomalyReplay:
 
     detector: AnomalyDetector
 
+    def rates_in_use(self) -> dict[str, float]:
+        """The rates of strategies whose bounds keep one; see `Replayer`."""
+        strategies = {m.id: self.detector.calls[m.id].strategy for m in self.detector.monitors}
+        return {
+            check_id: strategy.rate
+            for check_id, strategy in strategies.items()
+            if isinstance(strategy, LearnedStrategy) and strategy.rate is not None
+        }
+
     def replay(
         self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
     ) -> list[Replayed]:

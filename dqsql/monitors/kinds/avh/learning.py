@@ -94,6 +94,10 @@ class AvhLearner:
         text = f"the model has no rows of batch {newest} to inject issues into"
         return f"{text}; those of {kept.batch} are used" if kept else text
 
+    def rates_in_use(self) -> dict[str, float]:
+        """The rates of the columns' programs; see `Replayer`."""
+        return {u.monitor.id: u.settings.config.fpr for u in self.detector.units}
+
     def replay(
         self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
     ) -> list[Replayed]:

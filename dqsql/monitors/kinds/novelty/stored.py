@@ -40,6 +40,10 @@ class NoveltyReplay:
 
     detector: NoveltyDetector
 
+    def rates_in_use(self) -> dict[str, float]:
+        """The rates, or contaminations; see `Replayer`."""
+        return {u.monitor.id: u.config.rate for u in self.detector.units}
+
     def replay(
         self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
     ) -> list[Replayed]:

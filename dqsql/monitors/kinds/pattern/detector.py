@@ -128,6 +128,11 @@ class PatternDetector(MonitorByMonitor):
         exact = patterns.to_record(replace(learned, rows=rows, nonconforming=rows - matching))
         self.context.programs.put(replace(program, program=exact), new_version=False)
 
+    def significance(self, monitor: Monitor) -> float:
+        """The significance of its test, in (0, 1)."""
+        given = pattern_settings(monitor, self.context.defaults(NAME))
+        return float(given.get("fpr", self.context.fpr(monitor)))
+
     def _judged(
         self,
         monitor: Monitor,
@@ -138,7 +143,7 @@ class PatternDetector(MonitorByMonitor):
         training: Sequence[str],
     ) -> Result:
         given = pattern_settings(monitor, self.context.defaults(NAME))
-        significance = given.get("fpr", self.context.fpr(monitor))
+        significance = self.significance(monitor)
         test = given.get("test", "fisher")
         pii = hides_values(self.context.plan.model, monitor.column, monitor.settings)
         decision = patterns.judge(learned, rows, matching, significance, test)
@@ -194,6 +199,10 @@ class PatternReplay:
     """
 
     detector: PatternDetector
+
+    def rates_in_use(self) -> dict[str, float]:
+        """The significances; see `Replayer`."""
+        return {m.id: self.detector.significance(m) for m in self.detector.monitors}
 
     def replay(
         self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
