@@ -117,4 +117,4 @@ def test_the_rate_in_use_is_tried_and_marked(families: Project, dqsql: DqSql) ->
             told = {r["batch"] for r in bad if r["check_id"] == check_id}
             assert {*one.alarms, *one.found} == told, check_id
     shown = dqsql(families, "backtest", "--select", model.model).output
-    assert f"{rate:.3g} in use" in shown and "0.05 in use" in shown
+    assert shown.count(" in use  ") == len(in_use)
