@@ -20,6 +20,7 @@ KeyPath = tuple[str | int, ...]
 # A thousand tables with a hundred columns each are fewer.
 _MAX_VALUES = 300_000
 _MAX_CHARACTERS = 10_000_000
+_NO_TABS = "indent by spaces: YAML takes no tabs"
 # Deeper nesting is refused, which Python's stack would not hold, and so are bombs of merged keys.
 DEPTH = 50
 _MERGED_KEYS = 10_000
@@ -266,12 +267,17 @@ def read_document(
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        # YAML itself only says that a tab begins nothing.
+        hint = _NO_TABS if "'\\t'" in (problem.problem or "") else None
         if issubclass(error, ProfileError):
             # What a profile holds is secret, and YAML's words quote it.
-            raise error("this is not valid YAML", span=Span(shown, line, column)) from None
+            span = Span(shown, line, column)
+            raise error("this is not valid YAML", span=span, hint=hint) from None
         offending = _line(text, line)
         raise error(
-            f"YAML: {problem.problem or problem.context}", span=Span(shown, line, column, offending)
+            f"YAML: {problem.problem or problem.context}",
+            span=Span(shown, line, column, offending),
+            hint=hint,
         ) from problem
     finally:
         loader.dispose()

@@ -194,6 +194,14 @@ def test_without_a_profile_file(write: Write) -> None:
         load_project(root, profiles_dir=root)
 
 
+@pytest.mark.parametrize("file", ["profiles.yml", "dqsql_project.yml"])
+def test_tabs_are_no_indentation(write: Write, file: str) -> None:
+    with pytest.raises(DqsqlError) as caught:
+        load_project(write({file: "shop:\n\ttarget: dev\n"}))
+    assert caught.value.hint == "indent by spaces: YAML takes no tabs"
+    assert f"{file}:2:1" in str(caught.value)
+
+
 def test_broken_yaml(write: Write) -> None:
     with pytest.raises(ProfileError, match=r"profiles\.yml:1:7: this is not valid YAML"):
         load_project(write({"profiles.yml": "shop: ]"}))
