@@ -130,3 +130,13 @@ def test_of_few_values_the_shares_are_told_and_not_those_of_their_shapes() -> No
         Program("is_paid", (broken.clause,), 0.01, "calibrated", 0, 0), "fail", 2.0, (broken,), ""
     )
     assert tuple(moved(verdict, before, now)) == ("'true' 70% -> 40%", "'false' 30% -> 60%")
+
+
+def test_of_a_column_without_values_only_that_is_told() -> None:
+    nulls = _broken("complete_ratio", COUNTED, 0.0, 0.97)
+    length = replace(_broken("str_len", "student_t", math.nan, 3.0), status="null")
+    clauses = (length, nulls)
+    program = Program("note", tuple(c.clause for c in clauses), 0.01, "calibrated", 0, 0)
+    told = message("note", program, ProgramVerdict(program, "fail", 3.0, clauses, ""))
+    assert told.startswith("note is unlike its history: 100% of values are null, expected at most")
+    assert "no value" not in told and "more bound" not in told

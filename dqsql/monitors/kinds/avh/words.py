@@ -11,7 +11,7 @@ import numpy as np
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE
 from dqsql.decisions.drift import are_few_values, categorical_drift, new_categories
-from dqsql.decisions.program import COUNTED, ClauseVerdict, Program, ProgramVerdict
+from dqsql.decisions.program import COMPLETE, COUNTED, ClauseVerdict, Program, ProgramVerdict
 from dqsql.decisions.program_words import share_words, transform_words
 from dqsql.decisions.running_numbers import TextState, counted_on
 from dqsql.model.metric_traits import (
@@ -62,6 +62,9 @@ def message(
         _each_share_once(broken),
         key=lambda c: (c.clause.method != COUNTED, c.clause.metric not in COMPLETENESS_METRICS),
     )
+    if any(c.clause.metric == COMPLETE and c.observed == 0 for c in broken):
+        # Of a column without any value no other metric has one.
+        broken = [c for c in broken if c.status != "null"]
     shown = broken[:_SHOWN_CLAUSES]
     if shifts:
         distance = [c for c in shown if c.clause.metric in DISTANCE_METRICS]
