@@ -71,7 +71,6 @@ _DAY_RESOLUTION = 0.02
 # Of batches whose moments are within so much of a day, or less, it is as much less.
 _PART_OF_DAY, _SHORTEST = 0.25, 1 / 24
 _DAY_BAND = 0.5
-_DAYS_INWARD = {"days_to_min": (0.0, 1.0), "days_to_max": (1.0, 0.0)}
 _STEPS_INWARD = {"min": (0.0, 1.0), "max": (1.0, 0.0), "range": (1.0, 0.0)}
 # Of distances that were always zero: at the usual rates no bound on one lies below 0.03.
 _DISTANCE_RESOLUTION = 0.01
@@ -207,10 +206,9 @@ def history_for(fpr: float) -> int:
 def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tuple[float, float]:
     """Return how far below and above its mean a metric may be before that counts, in its unit.
 
-    Half a day for dates: where all are whole days, no two batches differ by less; and one day
-    for an earliest or latest date that has varied, towards the others. A least, largest or widest
-    value that was one and the same whole number may move by one towards the others: a code that few
-    rows have is absent from a batch by chance.
+    Half a day for dates: where all are whole days, no two batches differ by less. A least,
+    largest or widest value that was one and the same whole number may move by one towards the
+    others: a code that few rows have is absent from a batch by chance.
 
     Args:
         metric: name of the metric.
@@ -218,11 +216,8 @@ def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tup
         difference: whether they are differences.
     """
     if metric in metric_traits.DAY_METRICS:
-        if (values != np.rint(values)).any():
-            return 0.0, 0.0
-        varied = bool((values != values[0]).any()) and not difference
-        below, above = _DAYS_INWARD.get(metric, (0.0, 0.0)) if varied else (0.0, 0.0)
-        return max(below, _DAY_BAND), max(above, _DAY_BAND)
+        band = _DAY_BAND if (values == np.rint(values)).all() else 0.0
+        return band, band
     whole = metric in _STEPS_INWARD and not difference and values[0] % 1 == 0
     return _STEPS_INWARD[metric] if whole and (values == values[0]).all() else (0.0, 0.0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 # A day's rows may have been delivered, or dated, on the day before or after.
@@ -75,32 +75,46 @@ def is_date_label(values: Sequence[tuple[dt.datetime, str | float]]) -> bool:
 # A month, quarter or week of a year; or a day, with or without a time.
 _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|Q[1-4]|W\d\d)")
 _DAY = r"(19|20)\d\d[-/.]?(0[1-9]|1[0-2])[-/.]?\d\d([ T]\d\d:.*)?"
+_EARLIER = 0.05
 _DATED = re.compile(f"{_PERIOD.pattern}|{_DAY}")
 
 
-def has_passed(lost: str, now: Collection[str]) -> bool:
-    """Whether a text that no longer occurs is a date, and later ones are among those of now.
+def has_passed(lost: str, shares: Mapping[str, float]) -> bool:
+    """Whether a value that no longer occurs is a date, and the batch's are later ones.
 
-    >>> has_passed("2026-01", ["2026-02", "2026-03"])
+    Those of 5 % of its rows may be earlier: of dates that come ever more rarely, one is missing
+    before all earlier ones are.
+
+    Args:
+        lost: the value, as text.
+        shares: the shares of the batch's values, in [0, 1].
+
+    >>> has_passed("2026-01", {"2026-02": 0.4, "2026-03": 0.6})
     True
-    >>> has_passed("2026-03", ["2026-01", "2026-02"]), has_passed("DE", ["FR"])
+    >>> has_passed("2026-03", {"2026-01": 0.4, "2026-02": 0.6})
+    False
+    >>> has_passed("2026-02", {"2026-01": 0.4, "2026-03": 0.6}), has_passed("DE", {"FR": 1.0})
     (False, False)
     """
-    if _DATED.fullmatch(lost) is None:
+    if not all(_DATED.fullmatch(value) for value in (lost, *shares)):
         return False
-    return any(value > lost for value in now if _DATED.fullmatch(value))
+    earlier = sum(share for value, share in shares.items() if value < lost)
+    return earlier <= _EARLIER and any(value > lost for value in shares)
 
 
 def is_newest_period(only: Collection[str], before: Collection[str]) -> bool:
-    """Whether all rows are of one month, quarter or week, the newest of those in the batch before.
+    """Whether all rows are of one month, quarter or week, the newest of two in the batch before.
 
     >>> is_newest_period(["2026-03"], ["2026-02", "2026-03"])
     True
     >>> is_newest_period(["2026-02"], ["2026-02", "2026-03"])
     False
+    >>> is_newest_period(["2026-03"], ["2026-01", "2026-02", "2026-03"])
+    False
     """
     return (
         len(only) == 1
+        and len(before) <= 2
         and all(_PERIOD.fullmatch(value) for value in (*only, *before))
         and max(only) >= max(before, default="")
     )

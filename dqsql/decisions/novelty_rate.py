@@ -108,7 +108,8 @@ def surprise(
     counted = ~np.isnan(training).all(axis=1)
     each = np.maximum(each, _exceptions(values[:, counted], tested))
     each = np.maximum(each, _first_steps(values[:, counted], tested, inward))
-    each[_is_unmoved(values[:, counted], tested)] = 1.0
+    if "hour" not in slots:
+        each[_is_unmoved(values[:, counted], tested)] = 1.0
     _, place, metrics = np.unique(columns, return_inverse=True, return_counts=True)
     tests = metrics.size * metrics[place]
     p_values = -np.expm1(tests * np.log1p(-np.clip(each, _LEAST, 1 - 1e-12))) / _SHARE

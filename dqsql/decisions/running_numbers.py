@@ -18,8 +18,6 @@ from dqsql.model.metric_traits import PATTERN_PREFIX
 _MOST_AGAIN = 0.1
 # How many times the largest number before a wider one may be. A digit that was put in makes it ten.
 _MOST_GROWTH = 5
-# A pattern of fewer rows, or of a smaller share of them, is rare.
-_FEW_ROWS, _RARE = 3, 0.01
 _PATTERN_DIGITS = re.compile("d+")
 _DIGITS = re.compile("[0-9]+")
 _DIGIT = re.compile("[0-9]")
@@ -44,35 +42,15 @@ class TextState:
 def text_distances(reference: TextState, new: TextState) -> dict[str, float]:
     """Return the two-distribution metrics of a column of texts (paper, Table 4).
 
-    Patterns of a running number are compared without the number of its digits. If there are more
-    patterns than are kept, the rare ones count as others: of random identifiers nearly every text
-    has a pattern of its own, and how many of these are kept hangs on the number of rows.
+    Patterns of a running number are compared without the number of its digits.
     """
     before, now = reference.patterns, new.patterns
     if counted_on(reference, new):
         before, now = _without_widths(before), _without_widths(now)
-    before, now = _frequent_of(before, now)
     return {
         **categorical_distances(reference.values, new.values),
         **categorical_distances(before, now, PATTERN_PREFIX),
     }
-
-
-def _frequent_of(*states: CategoricalState) -> tuple[CategoricalState, ...]:
-    """The states with only those patterns that are frequent in one of them, if others were cut."""
-    if not any(state.other for state in states):
-        return states
-    frequent = {
-        name
-        for state in states
-        for name, count in state.counts.items()
-        if count >= max(_FEW_ROWS, _RARE * state.size)
-    }
-    kept = [{n: c for n, c in state.counts.items() if n in frequent} for state in states]
-    return tuple(
-        CategoricalState(counts, state.size - sum(counts.values()))
-        for counts, state in zip(kept, states, strict=True)
-    )
 
 
 def counted_on(reference: TextState, new: TextState) -> bool:

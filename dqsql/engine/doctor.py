@@ -55,6 +55,8 @@ _AGING = (
     (MODEL_RUNS.name, "started_at"),
 )
 _AGE = re.compile(r"(\d{1,9})\s*(d|days?|w|weeks?)?")
+# What nothing builds again.
+_OF_PAST = {FAILURES.name, RESULT_HISTORY.name, RUNS.name, MODEL_RUNS.name}
 # What follows from the tables themselves: it is built again when it is needed.
 _DERIVED = ("dq_total__", "dq_frequency_total__")
 
@@ -137,12 +139,12 @@ class Doctor:
             why = self.upkeep.unreadable(name)
             if why is None:
                 continue
-            ailment = Ailment(
-                name, f"its log cannot be read: {why}", "is set aside under another name"
-            )
+            what, remedy = f"its log cannot be read: {why}", _remedy(name)
+            ailment = Ailment(name, what, f"is set aside under another name; {remedy}")
             if self.repair:
                 other = self.upkeep.set_aside(name)
-                ailment = replace(ailment, remedy=f"is set aside as {other}", mended=True)
+                remedy = f"is set aside as {other}; {remedy}"
+                ailment = replace(ailment, remedy=remedy, mended=True)
             yield ailment
 
     def _files(self, name: str) -> Iterator[Ailment]:
@@ -244,16 +246,10 @@ class Doctor:
         self.upkeep.store.replace_partition(BATCHES, ledger_rows(marked))
 
     def _reopen_uncounted(self, damaged: Collection[str]) -> None:
-        """Have batches checked again of which no table tells that something of them is lost.
-
-        All of models that lost counts of values, and if findings are lost, those that wait.
-        """
+        """Have models checked again that lost counts of values; of which batches, none tells."""
         for model, ledger in self._ledgers().items():
             if frequency_table_name(model) in damaged:
                 self._reopen(ledger, ledger)
-            elif FINDINGS.name in damaged:
-                waiting = {b for b, r in ledger.items() if r.status is BatchStatus.FLAGGED}
-                self._reopen(ledger, waiting)
 
     def _orphans(
         self, name: str, counts: Mapping[tuple[str, str], int], ledgers: Ledgers
@@ -303,15 +299,17 @@ def _remedy(table: str) -> str:
         return "reviews that are lost must be given again"
     if table == FINDINGS.name:
         return (
-            "batches that wait for a review are checked again, which opens their findings; who was"
-            " assigned, what was acknowledged or muted, and findings of severity warn are lost"
+            "findings that were open are lost, with assignments and mutes: runs open those of what"
+            " they check; batches that wait for a review still do"
         )
-    if table == RESULTS.name:
+    if table in _OF_PAST:
+        return "what it held of earlier runs is lost"
+    if table in (RESULTS.name, BATCHES.name):
         return (
             "batches that lack rows are checked again; of those that somebody has accepted,"
             " failures wait for a review again"
         )
-    known = {t.name for t in ALL_TABLES} - {METRICS.name, BATCHES.name}
+    known = {t.name for t in ALL_TABLES} - {METRICS.name}
     return "runs fill it again" if table in known else "batches that lack rows are checked again"
 
 

@@ -271,7 +271,7 @@ def _build(output: Section, name: str, profile: str, root: Path, *, others: bool
         method=method,
         master=output.read("master", as_text),
         url=_url(output) if method == "connect" else None,
-        schema=output.read("schema", as_text) or "dq",
+        schema=_not_empty(output, "schema") or "dq",
         table_format=_table_format(output),
         warehouse=_warehouse(output, method, conf, root),
         spark_conf=conf,
@@ -329,6 +329,15 @@ def _url(output: Section) -> str:
     return f"sc://{host}:{port}" + ("/;" + ";".join(parameters) if parameters else "")
 
 
+def _not_empty(output: Section, name: str) -> str | None:
+    """A text of the target, which no variable that is empty stands for."""
+    text: str | None = output.read(name, as_text)
+    if text is not None and not text.strip():
+        hint = "leave it out for its default, or set the variable that it is read of"
+        raise output.problem(f"{name} is empty", name, hint=hint)
+    return text
+
+
 def _warehouse(output: Section, method: str, conf: Mapping[str, str], root: Path) -> str | None:
     """The folder of path-based tables; None when the tables live in a catalog.
 
@@ -336,13 +345,7 @@ def _warehouse(output: Section, method: str, conf: Mapping[str, str], root: Path
     in a folder need nothing.
     """
     table_format = output.read("table_format", as_text)
-    if (warehouse := output.read("warehouse", as_text)) is not None:
-        if not warehouse.strip():
-            raise output.problem(
-                "warehouse is empty",
-                "warehouse",
-                hint="leave it out for <project>/warehouse, or set the variable that it is read of",
-            )
+    if warehouse := _not_empty(output, "warehouse"):
         if table_format is not None and table_format.lower() != DELTA:
             raise output.problem(
                 f"a warehouse that is a path keeps Delta tables, not {table_format}",

@@ -2,7 +2,11 @@
 
 // Shares of rows are told in percent, all else as numbers.
 const ofRows = x => /^(compliance|completeness)\(/.test(x.metric);
-const share = v => percent(v, 2).replace(/\.?0+%$/, '%');
+// With as many digits as tell it from none and from all.
+function share(v) {
+  const off = 100 * Math.min(Math.abs(v), Math.abs(1 - v));
+  return percent(v, off ? Math.min(12, Math.max(2, 1 + Math.ceil(-Math.log10(off)))) : 0).replace(/(\.\d*?)0+%$/, '$1%').replace('.%', '%');
+}
 const told = (series, v) => ofRows(series) && has(v) ? share(v) : number(v);
 
 const at = (bound, i, value) => Array.isArray(bound) ? bound[i] : value === null ? null : bound;
@@ -82,7 +86,7 @@ function chart(series, batches, width, ledger) {
     const reach = Math.max(half, 1.5), from = Math.max(x(i) - reach, left), to = Math.min(x(i) + reach, right);
     parts.push(s('rect', {class: TINTS[letter][0], x: from.toFixed(1), y: top, width: (to - from).toFixed(1), height: bottom - top, 'data-batch': batches[i]}, s('title', {}, `${batches[i]}: ${TINTS[letter][1]}`)));
   });
-  for (const v of steps(f.low, f.high)) parts.push(s('line', {class: 'grid', x1: left, x2: right, y1: f.y(v), y2: f.y(v)}), s('text', {class: 'axis', x: left - 6, y: f.y(v) + 4, 'text-anchor': 'end'}, told(series, v)));
+  for (const v of steps(f.low, f.high)) if (!ofRows(series) || v <= 1 && v >= 0) parts.push(s('line', {class: 'grid', x1: left, x2: right, y1: f.y(v), y2: f.y(v)}), s('text', {class: 'axis', x: left - 6, y: f.y(v) + 4, 'text-anchor': 'end'}, told(series, v)));
   const zigzag = y => s('path', {class: 'break', 'data-break': 'y', d: `M${left - 8} ${y + 2}l4 -4l4 4l4 -4M${left} ${y}` + Array.from({length: Math.floor((right - left) / 6)}, (_, i) => `l3 ${i % 2 ? 3 : -3}l3 ${i % 2 ? -3 : 3}`).join('')}, s('title', {}, 'The axis is broken here'));
   const labelled = list => [...new Set([Math.max(...list), Math.min(...list)])];
   for (const [list, edge] of [[f.above, f.upper - 7], [f.below, f.lower + 7]]) if (list.length) {

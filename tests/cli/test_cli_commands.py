@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from dqsql.cli.commands.explain import _facts, _keeping, row_text
+from dqsql.cli.commands.explain import _facts, row_text
 from dqsql.runner import api
 from dqsql.runner.explain import Explanation
 
@@ -381,22 +381,3 @@ def test_times_that_a_session_cannot_wait(
     result = dqsql("session", "start", "--idle", idle)
     assert result.exit_code == 2
     assert "--idle takes a time such as 90s, 30m or 2h" in result.output
-
-
-@pytest.mark.parametrize(
-    ("row", "metric", "command"),
-    [
-        ({}, "compliance(x > 0)", "--batch 2024-01-01 --store-failures`"),
-        ({"batch": "a b"}, "completeness(x)", "--batch 'a b' --store-failures`"),
-        ({"batch": None}, "completeness(x)", "--select orders --store-failures`"),
-        ({"status": "pass"}, "completeness(x)", None),
-        ({"detector": "avh"}, "completeness(x)", None),
-        ({}, "mean(x)", None),
-    ],
-)
-def test_explain_names_the_command_that_keeps_failing_rows(
-    row: dict[str, Any], metric: str, command: str | None
-) -> None:
-    verdict = {"detector": "constraint", "status": "fail", "model": "orders", "batch": "2024-01-01"}
-    told = _keeping({**verdict, **row}, {"metrics": {metric: {}}})
-    assert told.endswith(command) if command else told == ""

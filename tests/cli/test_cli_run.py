@@ -230,17 +230,31 @@ def test_retry_comes_to_what_fail_fast_left_out(
     assert "fail_fast" not in call
 
 
-@pytest.mark.parametrize(("batches", "code"), [(0, 0), (1, 1), (4, 1)])
+@pytest.mark.parametrize(("flagged", "waiting", "code"), [(0, 2, 0), (4, 1, 1), (4, 0, 0)])
 def test_retry_is_no_success_while_batches_wait(
-    dqsql: Callable[..., Result], project: Path, batches: int, code: int
+    dqsql: Callable[..., Result],
+    project: Path,
+    fake_run: FakeRun,
+    monkeypatch: pytest.MonkeyPatch,
+    flagged: int,
+    waiting: int,
+    code: int,
 ) -> None:
-    """As a run that finds nothing new; all checks of a model tell the same batches."""
-    own = {"model": "orders", "unreviewed_batches": batches}
+    """As a run that finds nothing new; what was reviewed since is none of them."""
+    asked = []
+
+    def list_waiting(root: Path, **place: object) -> tuple[str, ...]:
+        asked.append((root, place["target"]))
+        return ("a batch",) * waiting
+
+    monkeypatch.setattr("dqsql.runner.review.waiting", list_waiting)
+    own = {"model": "orders", "unreviewed_batches": flagged}
     results = [{"status": "skipped", "adapter_response": {"dqsql": own}}] * 3
     (project / "target").mkdir()
-    (project / "target" / "run_results.json").write_text(json.dumps({"results": results}))
+    file = project / "target" / "run_results.json"
+    file.write_text(json.dumps({"results": results, "args": {"target": "local"}}))
     told = dqsql("retry")
-    assert told.exit_code == code
+    assert (told.exit_code, fake_run.calls) == (code, [])
+    assert [target for _, target in asked] == ["local"] * bool(flagged)
     assert "Nothing to retry: no check failed in the last run." in told.stdout
-    words = {0: "", 1: "1 batch waits for a review", 4: "4 batches wait for a review"}[batches]
-    assert words in told.stdout
+    assert ("1 batch waits for a review" in told.stdout) is bool(code)

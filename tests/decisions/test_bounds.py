@@ -155,24 +155,6 @@ def test_times_of_batches_that_are_parts_of_a_day_are_known_better() -> None:
     assert found == pytest.approx([0.02, 0.02 / 24, 0.02 / 24, 0.004, 0.02, 0.02])
 
 
-@pytest.mark.parametrize(
-    ("metric", "days", "bands"),
-    [
-        # One date may be missing by chance, where such have been.
-        ("days_to_max", [0, -1, 0, 0], (1.0, 0.5)),
-        ("days_to_min", [-30, -29, -30], (0.5, 1.0)),
-        ("days_to_median", [0, -1, 0], (0.5, 0.5)),
-        # Where the newest date always was the batch's, a day less is a stale batch.
-        ("days_to_max", [0, 0, 0], (0.5, 0.5)),
-        ("days_to_max", [0.5, 0.7, 0.6], (0.0, 0.0)),
-    ],
-)
-def test_how_many_days_are_no_change(
-    metric: str, days: list[float], bands: tuple[float, float]
-) -> None:
-    assert b.dead_bands(metric, np.array(days, dtype=float)) == bands
-
-
 def test_a_bound_below_one_value_is_none() -> None:
     """On a logarithmic scale none would be below every bound."""
     assert b.possible_range("dist_val_count", log=True)[0] == math.log(0.5)

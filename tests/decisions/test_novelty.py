@@ -533,6 +533,36 @@ def test_what_has_been_the_same_for_a_week_is_no_news(starts: bool) -> None:
     assert named <= 2
 
 
+def test_a_column_that_stays_empty_after_the_night_is_news() -> None:
+    """The last seven hours, in which it is always empty, are no week."""
+    named = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        hours = np.arange(22 * 24)
+        awake = (hours % 24 >= 8) & (hours % 24 < 22)
+        names = [Feature(c, m) for c in "ad" for m in ("completeness", "approx_count_distinct")]
+        filled = rng.binomial(400, 0.9, hours.size) / 400
+        values = np.stack(
+            [
+                rng.binomial(400, 0.95, hours.size) / 400,
+                rng.normal(80, 4, hours.size).round(),
+                np.where(awake, filled, 0.0),
+                np.where(awake, rng.normal(60, 3, hours.size).round(), 0.0),
+            ],
+            axis=1,
+        )
+        times = np.datetime64("2026-03-02T00", "h") + hours
+        for hour in range(21 * 24 + 8, 21 * 24 + 15):
+            new = np.append(values[hour, :2], [0.0, 0.0])
+            found = decide_novelty(
+                names, values[:hour], new, NoveltyConfig(fpr=0.024), times[: hour + 1], 400
+            )
+            values[hour] = new
+            if found.status == "anomalous":
+                named += found.contributions[0].feature.column == "d"
+    assert named >= 4
+
+
 def test_of_what_has_no_value_only_what_usually_has_one_is_told() -> None:
     rng = np.random.default_rng(4)
     history = rng.normal(size=(40, 8))

@@ -97,25 +97,3 @@ def test_lengths_have_no_bounds_where_patterns_see_them(steady: bool, left: set[
         [ColumnHistory("c", METRICS, values, goals, each)], AvhConfig(fpr=0.05)
     )
     assert {clause.metric for clause in program.clauses} == left
-
-
-@pytest.mark.parametrize("rows", [(2000, 2000), (2000, 700), (60, 2000)])
-def test_random_identifiers_have_no_patterns_to_compare(rows: tuple[int, int]) -> None:
-    """How many of them are kept hangs on the number of rows; another form is told."""
-    rng = np.random.default_rng(7)
-
-    def ids(count: int, form: str = "{:016x}") -> TextState:
-        texts = [form.format(n) for n in rng.integers(0, 2**62, count)]
-        patterns = Counter(re.sub("[a-f]", "l", re.sub("[0-9]", "d", text)) for text in texts)
-        kept = dict(patterns.most_common(200))
-        return TextState(
-            CategoricalState(dict.fromkeys(texts[:200], 1.0), float(max(0, count - 200))),
-            CategoricalState({k: float(n) for k, n in kept.items()}, count - sum(kept.values())),
-        )
-
-    before = ids(rows[0])
-    distances = text_distances(before, ids(rows[1]))
-    of_patterns = {name: d for name, d in distances.items() if name.startswith("pat_")}
-    assert of_patterns and all(abs(d) < 1e-9 for d in of_patterns.values())
-    other_form = text_distances(before, ids(rows[1], "{:019d}"))
-    assert other_form["pat_l_1"] == pytest.approx(2.0)

@@ -53,11 +53,12 @@ def test_connect(write: Write, output: str, url: str) -> None:
     assert (target.method, target.url) == ("connect", url)
 
 
+@pytest.mark.parametrize("name", ["warehouse", "schema"])
 @pytest.mark.parametrize("given", ["''", "'  '", "\"{{ env_var('DQ_NOWHERE', '') }}\""])
-def test_an_empty_warehouse_is_not_the_default(write: Write, given: str) -> None:
+def test_an_empty_place_is_not_the_default(write: Write, given: str, name: str) -> None:
     """A variable that is empty would begin a new history elsewhere."""
-    with pytest.raises(ProfileError, match="warehouse is empty") as caught:
-        target_of(write, f"warehouse: {given}")
+    with pytest.raises(ProfileError, match=f"{name} is empty") as caught:
+        target_of(write, f"{name}: {given}")
     assert caught.value.hint is not None and "leave it out" in caught.value.hint
 
 

@@ -331,11 +331,11 @@ def test_old_issues_are_injected_anew_and_serve_until_then(
     [
         (["2024-01-12", "2024-01-13", "2024-01-14"], "2023-12-16"),
         (["2024-01-13", "2024-01-14", "2024-01-15"], "2024-01-15"),
-        # Of business days, too; over weeks and months it takes as many of them.
-        (["2024-01-11", "2024-01-12", "2024-01-15", "2024-01-16"], "2024-01-15"),
+        # Of business days, weeks and months it takes as many of them.
+        (["2024-01-11", "2024-01-12", "2024-01-15", "2024-01-16"], "2023-12-10"),
         (["2024-01-01", "2024-01-08", "2024-01-15"], "2023-09-17"),
-        (["2023-12", "2024-01", "2024-02"], "2022-07-24"),
-        (["2023-01-01", "2024-01-01"], "2009-08-31"),
+        (["2023-12", "2024-01", "2024-02"], "2023-07-19"),
+        (["2023-01-01", "2024-01-01"], "2010-10-07"),
         # By the hour, or by other names, it is the age that counts.
         (["2024-01-14T22", "2024-01-14T23", "2024-01-15T00"], None),
         (["a", "b", "c"], None),
@@ -345,6 +345,20 @@ def test_old_issues_are_injected_anew_and_serve_until_then(
 def test_when_the_period_of_a_batch_began(batches: list[str], start: str | None) -> None:
     began = period_start(tuple(batches), 30)
     assert (None if began is None else f"{began:%Y-%m-%d}") == start
+
+
+@pytest.mark.parametrize("settings", ["window: 30", "window: 10", "window: 30, refit_every: 90"])
+def test_issues_are_injected_once_a_period(
+    make_project: Callable[..., Path], settings: str
+) -> None:
+    """Also where what is learned from begins within the period."""
+    days = Days(make_project, settings, version=ISSUES_VERSION - 1)
+    clean = {m: 1000 / 3 for m in METRICS}
+    days.injector.variants = {"clean": Variant(clean, {}), "unit_x10_1.0": Variant(clean, {})}
+    for day in range(70):
+        days.judge(day, metrics_of(day))
+    # The first of the history, and those before 15 January and 14 February; or 7 March.
+    assert len(days.injector.asked) == (3 if "refit" not in settings else 2)
 
 
 def test_fresh_evidence_is_as_later_runs_read_it(make_project: Callable[..., Path]) -> None:

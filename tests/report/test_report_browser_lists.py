@@ -177,8 +177,12 @@ def test_a_share_of_rows_is_told_in_percent_and_never_rounded_up(
         (found,) = re.findall(r"([\d.]+%) of rows", document)
         return str(found)
 
-    assert told(0.999999) == "99.99%"
+    assert told(0.999999) == "99.9999%"
+    assert told(0.66669) == "66.66%"
     assert told(0.29) == "29%"
+    # As many digits as tell it from none and from all.
+    assert told(1 - 1e-5) == "99.999%"
+    assert told(1e-5) == "0.001%"
     assert told(1.0) == "100%"
 
 
@@ -236,16 +240,26 @@ def test_a_batch_without_a_value_is_marked_and_is_the_newest(
 
 @needs_browser
 @pytest.mark.parametrize(
-    ("name", "words"), [("max < 4", "below 4"), ("max <= 4", "at most 4"), ("sum(a) > 4", "4")]
+    ("name", "words"),
+    [
+        ("max < 4", "below 4"),
+        ("max <= 4", "at most 4"),
+        ("expect(sum(a) > 4)", "above 4"),
+        # These compare rows.
+        ("satisfies(a < 99)", "at most 4"),
+        ("expect(4 >= count_if(a < 1))", "at most 4"),
+        ("expect(max(a) <= 5 /* < */)", "at most 4"),
+        ("max <> 4", "at most 4"),
+    ],
 )
 def test_a_bound_that_is_not_allowed_itself_is_told_as_that(
     make_result: Callable[..., Result], tmp_path: Path, name: str, words: str
 ) -> None:
-    bounds = {"lower": 4.0, "upper": None} if ">" in name else {"lower": None, "upper": 4.0}
+    lower = words.startswith("above")
+    bounds = {"lower": 4.0, "upper": None} if lower else {"lower": None, "upper": 4.0}
     result = make_result("1", Status.FAIL, check_name=name, observed=4.0, **bounds)
     document = drawn(tmp_path, page_of(facts(result)), f"#/check/flights/{result.check_id}")
-    wanted = f"above {words}" if ">" in name else words
-    assert f"newest 4 · allowed {wanted}<" in document
+    assert f"newest 4 · allowed {words}<" in document
 
 
 @needs_browser

@@ -20,7 +20,7 @@ from dqsql.engine.doctor import moment_before
 from dqsql.engine.ledger import ledger_rows, read_ledgers
 from dqsql.errors import ConfigError, StorageError, UsageError
 from dqsql.model.results import BatchStatus
-from dqsql.model.tables import BATCHES, FINDINGS, METRICS
+from dqsql.model.tables import BATCHES, METRICS
 from dqsql.runner.upkeep import clean_tables, doctor, export
 from tests.tables import DAYS, StoredRuns, table_rows
 
@@ -321,26 +321,11 @@ def test_readers_of_other_tools(tables: StoredRuns) -> None:
     assert len(frame) == 6
 
 
-def test_lost_findings_are_opened_again(tables: StoredRuns) -> None:
-    """Those of batches that wait for a review: they are checked again."""
-    tables.store.replace_partition(FINDINGS, [{"model": "m", "finding_id": "m.c@x"}])
-    ledger = read_ledgers(tables.store)["m"]
-    flagged = {**ledger, DAYS[1]: replace(ledger[DAYS[1]], status=BatchStatus.FLAGGED)}
-    tables.store.replace_partition(BATCHES, ledger_rows(flagged))
-    tables.run(DAYS[2])
-    (file,) = (tables.folder / "dq_findings").rglob("*.parquet")
-    file.unlink()
-    (ailment,) = tables.doctor().ailments
-    assert ailment.remedy.startswith("files are taken out; batches that wait for a review are")
-    assert tables.again() == []
-    assert tables.doctor(repair=True).exit_code == 0
-    assert tables.again() == [DAYS[1]]
-
-
 @pytest.mark.parametrize(
     ("table", "remedy"),
     [
         ("dq_models", "files are taken out; runs fill it again"),
+        ("dq_runs", "files are taken out; what it held of earlier runs is lost"),
         ("dq_reviews", "files are taken out; reviews that are lost must be given again"),
         ("dq_metrics", "files are taken out; batches that lack rows are checked again"),
     ],

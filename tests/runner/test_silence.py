@@ -153,15 +153,20 @@ def test_dates_that_pass_are_not_lost(new_project: NewProject) -> None:
             ordered_on, -- @alive
             seen_at,    -- @alive {pii: true}
             month,      -- @alive
-            back        -- @alive
+            back,       -- @alive
+            held,       -- @alive
+            newest      -- @alive
         from {{ source('raw', 't') }}"""
     days = 45
     data = f"""
         select day, date_sub(day, age) as ordered_on, timestamp(date_sub(day, age)) as seen_at,
             date_format(date_sub(day, age), 'yyyy-MM') as month,
-            date_format(add_months(date '2023-06-15', n), 'yyyy-MM') as back
+            date_format(add_months(date '2023-06-15', n), 'yyyy-MM') as back,
+            add_months(date '2022-01-01', if(last and age = 7, 8, age)) as held,
+            add_months(date '2022-01-01', if(last and age > 16, 3, age)) as newest
         from (select date_add(date '2024-01-01', cast(id div 600 as int)) as day,
             cast(id * 7919 % 20 as int) as age,
+            id div 600 = {days - 1} as last,
             if(id div 600 = {days - 1}, -1, cast(id % 3 as int)) as n from range({days * 600}))
     """
     found = told(new_project(model, data).run().results)
@@ -169,6 +174,11 @@ def test_dates_that_pass_are_not_lost(new_project: NewProject) -> None:
     assert lost.status is Status.FAIL
     assert lost.message.startswith("back has become constant: 600 rows have one value")
     assert "no longer occurs: 2023-06 (in all of 30 batches before)" in lost.message
+    # A hole between the others, and the newest: they have not passed.
+    hole = found.pop(("2024-02-14", "held:alive", None)).message
+    assert hole == "held: no longer occurs: 2022-08-01 (in all of 30 batches before)"
+    older = found.pop(("2024-02-14", "newest:alive", None)).message
+    assert older.startswith("newest: no longer occurs: 2023-06-01 (in all of 30 batches before)")
     assert not found
 
 

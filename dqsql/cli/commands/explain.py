@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +12,7 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.metric_traits import metric_words
-from dqsql.model.results import CONSTRAINT, FINDINGS, OPEN, Status, state_text
+from dqsql.model.results import CONSTRAINT, OPEN, Status, state_text
 from dqsql.model.wording import first_of, plural, range_words
 from dqsql.report.console import styled_label
 from dqsql.report.text import number, printable, shorten
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 _SHOWN_VALUES = 10
 _SHOWN_ROWS = 10
 _ROW_WIDTH = 400  # characters
-# Metrics of which failing rows can be kept.
-_OF_ROWS = ("compliance(", "completeness(")
 
 
 @click.command("explain", cls=Command)
@@ -99,11 +96,7 @@ def _print(session: Session, explanation: Explanation) -> None:
         session.say(printable(f"    {batch}  {_seen(value)}"))
     _print_again(session, explanation)
     _print_failures(
-        session,
-        explanation.failures,
-        row["column_name"],
-        _keeping(row, explanation.details),
-        of_segment=row["segment"] is not None,
+        session, explanation.failures, row["column_name"], of_segment=row["segment"] is not None
     )
 
 
@@ -163,12 +156,9 @@ def _print_again(session: Session, explanation: Explanation) -> None:
 
 
 def _print_failures(
-    session: Session, rows: Sequence[str], column: str | None, keeps: str, *, of_segment: bool
+    session: Session, rows: Sequence[str], column: str | None, *, of_segment: bool
 ) -> None:
-    """Failing rows, or the command that `keeps` some, if there is one."""
     if not rows:
-        if keeps:
-            session.say(printable(f"  no failing rows were kept: {keeps} keeps some"))
         return
     whole = " of the whole batch" if of_segment else ""
     session.say(f"  {plural(len(rows), 'failing row')}{whole} in dq_failures:")
@@ -176,16 +166,6 @@ def _print_failures(
         session.say(f"    {shorten(printable(row_text(row, column)), _ROW_WIDTH)}")
     if len(rows) > _SHOWN_ROWS:
         session.say(f"    ... and {len(rows) - _SHOWN_ROWS:,} more")
-
-
-def _keeping(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
-    """The command that checks a batch again and keeps rows that fail a condition on rows."""
-    metrics = list(details.get("metrics") or ())
-    of_rows = len(metrics) == 1 and metrics[0].startswith(_OF_ROWS)
-    if row["detector"] != CONSTRAINT or Status(row["status"]) not in FINDINGS or not of_rows:
-        return ""
-    batch = f" --batch {shlex.quote(row['batch'])}" if row["batch"] else ""
-    return f"`dqsql run --select {shlex.quote(row['model'])}{batch} --store-failures`"
 
 
 def row_text(row: str, column: str | None) -> str:

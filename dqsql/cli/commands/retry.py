@@ -38,21 +38,13 @@ def command(
     from dqsql.report.artefacts import RUN_RESULTS, ensure_writable
     from dqsql.runner import api
     from dqsql.runner.request import is_kept_hash, read_retry, refuse_other_variables
+    from dqsql.runner.review import waiting
 
     root = expanded(project_dir).resolve()
-    overrides = parse_vars(where["vars"]) if where.get("vars") else {}
+    asked = where.get("vars")
+    overrides = parse_vars(asked) if asked else {}
     folder = state or root / read_target_path(root, overrides)
     retry = read_retry(folder / RUN_RESULTS)
-    if not retry.batches:
-        code = int(retry.unreviewed > 0)
-        session.print_outcome(code, results=[])
-        session.say("Nothing to retry: no check failed in the last run.")
-        if retry.unreviewed:
-            waits = "waits" if retry.unreviewed == 1 else "wait"
-            batches = plural(retry.unreviewed, "batch", "batches")
-            session.say(f"{batches} {waits} for a review: see `dqsql review list`.")
-        return code
-    forget_junit(project_dir, where.get("vars"))
     arguments = dict(retry.arguments)
     # A model that fails for good would keep those after it from ever being checked.
     arguments.pop("fail_fast", None)
@@ -64,6 +56,22 @@ def command(
     select = tuple(f"name:{model}" for model in retry.batches)
     if not where.get("vars") and not any(map(is_kept_hash, (earlier or {}).values())):
         where["vars"] = earlier
+    if not retry.batches:
+        # That nobody has reviewed what a run flagged is no success; somebody may have since.
+        place: dict[str, Any] = {
+            name: where.get(name) for name in ("target", "profile", "profiles_dir", "vars")
+        }
+        batches = waiting(project_dir, **place) if retry.unreviewed else ()
+        code = int(bool(batches))
+        session.print_outcome(code, results=[])
+        session.say("Nothing to retry: no check failed in the last run.")
+        if batches:
+            waits = "waits" if len(batches) == 1 else "wait"
+            session.say(
+                f"{plural(len(batches), 'batch')} {waits} for a review: `dqsql review list`."
+            )
+        return code
+    forget_junit(project_dir, asked)
     compiled = compile_project(project_dir=project_dir, select=select, **where)
     known = {model.name for model in compiled.project.models}
     missing = [model for model in retry.batches if model not in known]

@@ -182,7 +182,7 @@ class _AliveColumn:
         return f"{self.name}: {'; '.join(messages)}" if messages else None
 
     def _lost(self, batch: str, past: Sequence[str], fpr: float, need: int) -> str | None:
-        # Single dates pass: how far a batch's dates are from it is what `@avh` watches.
+        # Whether a date has passed, its hash does not tell.
         now = None if "dates" in self.series else self._profile(batch)
         if now is None or now.other:
             # What is not among the frequent values may be there all the same.
@@ -225,6 +225,7 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
     column = use.annotation.column
     name = quoted(column or "")
     hidden = "true" if hides_values(use.model, column, use.annotation.settings) else "false"
+    times = "dates" if hidden == "true" else "value_profile"
     by_family = {
         Family.ANY: {"count": f"count({name})", "null_ratio": f"1 - completeness({name})"},
         Family.NUMERIC: {
@@ -234,7 +235,7 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
             "approx_count_distinct": f"approx_count_distinct({name})",
         },
         Family.FLOATING: {"nan_ratio": f"nan_ratio({name})"},
-        Family.TIME: {"dates": f"value_profile({name}, {hidden})"},
+        Family.TIME: {times: f"value_profile({name}, {hidden})"},
         Family.TEXT: {"value_profile": f"value_profile({name}, {hidden})"},
     }
     return [

@@ -169,13 +169,12 @@ class AvhDetector:
         """
         return self._earlier(unit, batch, self.context.history.alike(batch))
 
-    def _earlier(self, unit: Unit, batch: str, history: History | None = None) -> list[str]:
-        """The same of all times of day, or of a history."""
-        history = history or self.context.history
+    def _earlier(self, unit: Unit, batch: str, history: History) -> list[str]:
+        return unit.usual(history, self._accepted(unit, batch, history))
+
+    def _accepted(self, unit: Unit, batch: str, history: History) -> list[str]:
         before, excluded = history.before(batch), self.left_out(unit)
-        kept = [b for b in before if b not in excluded] if excluded else before
-        window, least = unit.settings.window, unit.settings.config.min_history
-        return history.usual(unit.monitor.id, kept, window, unit.singles, least)
+        return [b for b in before if b not in excluded] if excluded else before
 
     def past(self, unit: Unit, batch: str) -> list[str]:
         """The batches to learn from, oldest first: those that the metrics were measured on."""
@@ -294,13 +293,12 @@ class AvhDetector:
     ) -> str | None:
         """The batch to inject issues into now, or None while what is there still serves.
 
-        The calendar says which one (see `period_start`), or else the age of the evidence in
-        batches, accepted or not, so that it can be told beforehand when a backfill will renew it.
-        `more` are those of a run before this one.
+        The calendar says which one (see `period_start`), or else its age in batches, accepted or
+        not, so that it is known beforehand. `more` are those of a run before this one.
         """
         history, need = self.context.history, unit.settings.config.min_history
-        same = [*self.before(unit, batch), *history.of_its_time(batch, more)]
-        if (chosen := unit.of_period(history, same, batch)) is not None:
+        accepted = [*self._accepted(unit, batch, history), *more]
+        if (chosen := unit.of_period(history, accepted, batch)) is not None:
             return None if chosen == evidence_batch else chosen
         # A batch that was rejected since, or that comes later, is no evidence.
         if evidence_batch is not None and (
@@ -309,12 +307,13 @@ class AvhDetector:
             age = history.between(evidence_batch, batch)
             if age < unit.settings.refit_every * history.a_day(batch):
                 return None
+        same = [*self.before(unit, batch), *history.of_its_time(batch, more)]
         return unit.newest_whole(history, same) if len(same) >= max(1, need) else None
 
     def _is_evidence(self, unit: Unit, evidence_batch: str, batch: str) -> bool:
         history = self.context.history
         if history.time_of(batch) is None:
-            return evidence_batch in self._earlier(unit, batch)
+            return evidence_batch in self._earlier(unit, batch, history)
         # That of another time of day may be older than all that were read.
         stored = self.accepted(evidence_batch) and evidence_batch not in self._tested
         is_before = batch == NEXT or batch_order(evidence_batch) < batch_order(batch)

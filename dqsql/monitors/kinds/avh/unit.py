@@ -27,10 +27,11 @@ from dqsql.monitors.recompute import shown_key
 DISTANCES = frozenset({*NUMERIC_DISTANCES, *TEXT_DISTANCES})
 # What is less probable is no chance.
 _BY_CHANCE = 0.001
-# Days from a batch to the next, at least: of days, weeks, months, quarters and years.
-_APART = (1, 7, 28, 90, 365)
+# Days from a batch to the next, on average: of days, business days, two and three in a week, weeks
+# and so on. A day more or less does not lead from one to another.
+_APART = (1.0, 1.4, 7 / 3, 3.5, 7.0, 14.0, 30.4, 91.3, 365.2)
 # So many batches before one tell it.
-_GAPS = 14
+_GAPS = 28
 
 
 @dataclass
@@ -105,21 +106,27 @@ class Unit:
             for name, number in by_name.items()
         ]
 
-    def of_period(self, history: History, earlier: Sequence[str], batch: str) -> str | None:
-        """The batch whose evidence serves all of a period: the newest one before its start.
+    def usual(self, history: History, accepted: Sequence[str]) -> list[str]:
+        """Those of some batches that it may learn from; see `History.usual`."""
+        window, least = self.settings.window, self.settings.config.min_history
+        return history.usual(self.monitor.id, accepted, window, self.singles, least)
 
-        `earlier` are the batches to learn from, which at first are too few before the start: then
-        one of the first of them serves until the next period. None if several batches come a day,
-        or have no times, or are too few.
+    def of_period(self, history: History, accepted: Sequence[str], batch: str) -> str | None:
+        """The batch whose evidence serves all of a period: the newest usual one before its start.
+
+        `accepted` are the batches before, oldest first. If too few of them are before the start,
+        one of the first serves until the next period. None if several batches come a day, or have
+        no times, or are too few.
         """
         need = max(1, self.settings.config.min_history)
-        if history.time_of(batch) is not None or len(earlier) < need:
+        if history.time_of(batch) is not None or len(accepted) < need:
             return None
-        start = period_start((*earlier[-_GAPS:], batch), self.settings.refit_every)
+        start = period_start((*accepted[-_GAPS:], batch), self.settings.refit_every)
         if start is None:
             return None
-        end = bisect_left(earlier, start, key=lambda b: wall_time_of(b) or start)
-        return self.newest_whole(history, earlier[: max(end, need)])
+        end = bisect_left(accepted, start, key=lambda b: wall_time_of(b) or start)
+        earlier = self.usual(history, accepted[:end]) if end >= need else ()
+        return self.newest_whole(history, earlier or accepted[: max(end, need)])
 
     def newest_whole(self, history: History, batches: Sequence[str]) -> str:
         """The newest batch with a value of every metric; the newest at all where there is none.
@@ -137,17 +144,17 @@ class Unit:
 def period_start(batches: tuple[str, ...], every: int) -> dt.datetime | None:
     """When the period of the last of some batches began; None for batches without times, or hours.
 
-    Periods are `every` days, weeks, months, quarters or years long, as far as batches are apart,
-    and the same for whoever looks: what was checked before, and when, does not matter.
+    Periods are as long as `every` batches take by their usual distance, and the same for whoever
+    looks: what was checked before, and when, does not matter.
     """
     times = [wall_time_of(b) for b in batches]
     known = [time.toordinal() for time in times if time is not None]
     if len(known) < max(len(times), 2):
         return None
-    gap = float(np.median(np.diff(known)))
-    if gap < 1:
+    gap = float(np.mean(np.diff(known)))
+    if gap < _APART[0]:
         return None
-    length = every * max(days for days in _APART if days <= gap)
+    length = round(every * min(_APART, key=lambda days: abs(math.log(gap / days))))
     return dt.datetime.fromordinal(max(1, known[-1] - known[-1] % length))
 
 
