@@ -75,31 +75,41 @@ def is_date_label(values: Sequence[tuple[dt.datetime, str | float]]) -> bool:
 # A month, quarter or week of a year; or a day, with or without a time.
 _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|Q[1-4]|W\d\d)")
 _DAY = r"(19|20)\d\d[-/.]?(0[1-9]|1[0-2])[-/.]?\d\d([ T]\d\d:.*)?"
-_EARLIER = 0.05
+_EARLIER, _DWINDLED = 0.05, 0.25
 _DATED = re.compile(f"{_PERIOD.pattern}|{_DAY}")
 
 
-def has_passed(lost: str, shares: Mapping[str, float]) -> bool:
-    """Whether a value that no longer occurs is a date, and the batch's are later ones.
+def has_passed(
+    lost: str, shares: Mapping[str, float], before: Sequence[Mapping[str, float]]
+) -> bool:
+    """Whether a value that no longer occurs is a date of a column whose dates move on.
 
-    Those of 5 % of its rows may be earlier: of dates that come ever more rarely, one is missing
-    before all earlier ones are.
+    It is earlier than the batch's, of which 5 % of the rows may be earlier still: of dates that
+    come ever more rarely, one is missing before all earlier ones are. And dates move on: there is a
+    later one than in the first of the batches before, or this one had nearly gone in the last.
 
     Args:
         lost: the value, as text.
         shares: the shares of the batch's values, in [0, 1].
+        before: those of the batches before, oldest first, at least one.
 
-    >>> has_passed("2026-01", {"2026-02": 0.4, "2026-03": 0.6})
+    >>> january, march = {"2026-01": 0.9, "2026-02": 0.1}, {"2026-02": 0.4, "2026-03": 0.6}
+    >>> has_passed("2026-01", march, [january])
     True
-    >>> has_passed("2026-03", {"2026-01": 0.4, "2026-02": 0.6})
+    >>> has_passed("2026-02", {"2026-03": 1.0}, [march, {"2026-02": 0.1, "2026-03": 0.9}])
+    True
+    >>> has_passed("2026-02", {"2026-03": 1.0}, [march, march])
     False
-    >>> has_passed("2026-02", {"2026-01": 0.4, "2026-03": 0.6}), has_passed("DE", {"FR": 1.0})
-    (False, False)
+    >>> has_passed("DE", {"FR": 1.0}, [{"DE": 1.0}])
+    False
     """
     if not all(_DATED.fullmatch(value) for value in (lost, *shares)):
         return False
     earlier = sum(share for value, share in shares.items() if value < lost)
-    return earlier <= _EARLIER and any(value > lost for value in shares)
+    if earlier > _EARLIER or not any(value > lost for value in shares):
+        return False
+    largest = max(each.get(lost, 0.0) for each in before)
+    return max(shares) > max(before[0]) or before[-1].get(lost, 0.0) <= _DWINDLED * largest
 
 
 def is_newest_period(only: Collection[str], before: Collection[str]) -> bool:

@@ -61,7 +61,7 @@ function steps(low, high) {
   const size = 10 ** Math.floor(Math.log10(high - low)), marks = x => Math.floor(high / x) - Math.ceil(low / x) + 1;
   const step = [5, 2.5, 2, 1, .5, .25, .2, .1].map(f => f * size).find(x => marks(x) >= 3) || size / 10;
   const found = [];
-  for (let v = Math.ceil(low / step) * step; v <= high + step * 1e-9 && found.length < 8; v += step) found.push(Math.abs(v) < step * 1e-9 ? 0 : v);
+  for (let k = Math.ceil(low / step); k * step <= high + step * 1e-9 && found.length < 8; k++) found.push(Number((k * step).toPrecision(12)));
   return found;
 }
 

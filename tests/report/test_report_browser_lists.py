@@ -250,6 +250,9 @@ def test_a_batch_without_a_value_is_marked_and_is_the_newest(
         ("expect(4 >= count_if(a < 1))", "at most 4"),
         ("expect(max(a) <= 5 /* < */)", "at most 4"),
         ("max <> 4", "at most 4"),
+        ("not max > 4", "at most 4"),
+        ("row_count() - 3 > 5", "above 4"),
+        ("compliance(s = '(') > 0.9", "above 4"),
     ],
 )
 def test_a_bound_that_is_not_allowed_itself_is_told_as_that(

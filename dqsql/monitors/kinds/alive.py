@@ -193,7 +193,7 @@ class _AliveColumn:
         shares, sizes = [state.shares for state in before], [state.size for state in before]
         state = CategoricalState.of(now)
         lost_values = silence.lost_values(shares, sizes, state.shares, state.size, fpr, need)
-        lost_values = [v for v in lost_values if not has_passed(v.name, state.shares)]
+        lost_values = [v for v in lost_values if not has_passed(v.name, state.shares, shares)]
         if not lost_values or says_the_date(self.history, self.series, batch, past):
             return None
         new = new_categories(pooled_categories(before), state)

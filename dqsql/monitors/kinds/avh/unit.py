@@ -27,9 +27,9 @@ from dqsql.monitors.recompute import shown_key
 DISTANCES = frozenset({*NUMERIC_DISTANCES, *TEXT_DISTANCES})
 # What is less probable is no chance.
 _BY_CHANCE = 0.001
-# Days from a batch to the next, on average: of days, business days, two and three in a week, weeks
-# and so on. A day more or less does not lead from one to another.
-_APART = (1.0, 1.4, 7 / 3, 3.5, 7.0, 14.0, 30.4, 91.3, 365.2)
+# Days from a batch to the next, of which the nearest counts: a day that is missing, or one more,
+# does not lead from one to another.
+_APART = (1.0, 7 / 3, 3.5, 7.0, 14.0, 30.4, 91.3, 365.2)
 # So many batches before one tell it.
 _GAPS = 28
 
@@ -151,7 +151,7 @@ def period_start(batches: tuple[str, ...], every: int) -> dt.datetime | None:
     known = [time.toordinal() for time in times if time is not None]
     if len(known) < max(len(times), 2):
         return None
-    gap = float(np.mean(np.diff(known)))
+    gap = float(np.median(np.diff(known)))
     if gap < _APART[0]:
         return None
     length = round(every * min(_APART, key=lambda days: abs(math.log(gap / days))))
