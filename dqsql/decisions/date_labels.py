@@ -77,6 +77,28 @@ _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|Q[1-4]|W\d\d)")
 _DAY = r"(19|20)\d\d[-/.]?(0[1-9]|1[0-2])[-/.]?\d\d([ T]\d\d:.*)?"
 _EARLIER, _DWINDLED = 0.05, 0.25
 _DATED = re.compile(f"{_PERIOD.pattern}|{_DAY}")
+# The same with the year behind: 31.12.2025, 12/31/2025, 12/2025.
+_YEAR_LAST = re.compile(r"(\d\d?)([-/.])(\d\d?)\2((?:19|20)\d\d)([ T]\d\d:.*)?")
+_MONTH_OF_YEAR = re.compile(r"(0?[1-9]|1[0-2])[-/.]((?:19|20)\d\d)")
+
+
+def _in_order(texts: Collection[str]) -> dict[str, str]:
+    """The dates among some texts in a form in which later ones sort behind earlier ones."""
+    numbers = [match for text in texts if (match := _YEAR_LAST.fullmatch(text))]
+    month_first = not any(int(match[1]) > 12 for match in numbers) and any(
+        int(match[3]) > 12 for match in numbers
+    )
+    dates = {}
+    for text in texts:
+        if _DATED.fullmatch(text):
+            dates[text] = text
+        elif match := _YEAR_LAST.fullmatch(text):
+            month, day = (match[1], match[3]) if month_first else (match[3], match[1])
+            if int(month) <= 12:
+                dates[text] = f"{match[4]}-{month:0>2}-{day:0>2}{match[5] or ''}"
+        elif match := _MONTH_OF_YEAR.fullmatch(text):
+            dates[text] = f"{match[2]}-{match[1]:0>2}"
+    return dates
 
 
 def has_passed(
@@ -100,16 +122,25 @@ def has_passed(
     True
     >>> has_passed("2026-02", {"2026-03": 1.0}, [march, march])
     False
+    >>> has_passed("31.12.2025", {"01.01.2026": 1.0}, [{"31.12.2025": 1.0}])
+    True
     >>> has_passed("DE", {"FR": 1.0}, [{"DE": 1.0}])
     False
     """
-    if not all(_DATED.fullmatch(value) for value in (lost, *shares)):
+    dates = _in_order({lost, *shares, *before[0]})
+    if not all(value in dates for value in (lost, *shares)):
         return False
-    earlier = sum(share for value, share in shares.items() if value < lost)
-    if earlier > _EARLIER or not any(value > lost for value in shares):
+    earlier = sum(share for value, share in shares.items() if dates[value] < dates[lost])
+    newest = max((dates[value] for value in shares), default="")
+    if earlier > _EARLIER or newest <= dates[lost]:
         return False
     largest = max(each.get(lost, 0.0) for each in before)
-    return max(shares) > max(before[0]) or before[-1].get(lost, 0.0) <= _DWINDLED * largest
+    has_dwindled = before[-1].get(lost, 0.0) <= _DWINDLED * largest
+    return has_dwindled or newest > max((dates[v] for v in before[0] if v in dates), default="")
+
+
+def _is_period(text: str) -> bool:
+    return _PERIOD.fullmatch(text) is not None or _MONTH_OF_YEAR.fullmatch(text) is not None
 
 
 def is_newest_period(only: Collection[str], before: Collection[str]) -> bool:
@@ -125,8 +156,8 @@ def is_newest_period(only: Collection[str], before: Collection[str]) -> bool:
     return (
         len(only) == 1
         and len(before) <= 2
-        and all(_PERIOD.fullmatch(value) for value in (*only, *before))
-        and max(only) >= max(before, default="")
+        and all(map(_is_period, (*only, *before)))
+        and max(_in_order(only).values()) >= max(_in_order(before).values(), default="")
     )
 
 
