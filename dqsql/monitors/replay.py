@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from dqsql.model.plan import Monitor
 from dqsql.model.results import Status
 from dqsql.monitors.programs import StoredProgram
+
+# The false-positive rates that are tried unless others are asked for.
+RATES = (0.001, 0.01, 0.05)
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,26 @@ class Replayer(Protocol):
             flagged: those of them that are no part of the history.
             rates: false-positive rates to try.
         """
+
+
+def replays_of(
+    replayer: Replayer,
+    batches: Sequence[str],
+    flagged: Collection[str],
+    rates: Sequence[float] | None,
+) -> list[Replayed]:
+    """What the monitors of a kind do at some rates; None: at `RATES`, and each at its own.
+
+    Each monitor's from the lowest rate to the highest; see `Replayer.replay`.
+    """
+    in_use = replayer.rates_in_use()
+    replays = replayer.replay(batches, flagged, rates or RATES)
+    for rate in () if rates else {*in_use.values()}.difference(RATES):
+        at_rate = replayer.replay(batches, flagged, (rate,))
+        replays += [one for one in at_rate if in_use.get(one.monitor.id) == rate]
+    place = {check_id: n for n, check_id in enumerate(dict.fromkeys(r.monitor.id for r in replays))}
+    replays.sort(key=lambda one: (place[one.monitor.id], one.fpr or 0.0))
+    return [replace(one, in_use=in_use.get(one.monitor.id) == one.fpr) for one in replays]
 
 
 class Learner(Replayer, Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
@@ -17,7 +17,7 @@ from dqsql.model.results import BatchStatus
 from dqsql.model.tables import RESULTS
 from dqsql.monitors.rates import cadence
 from dqsql.monitors.registry import replayers
-from dqsql.monitors.replay import Replayed, Replayer, as_decided
+from dqsql.monitors.replay import Replayed, Replayer, as_decided, replays_of
 from dqsql.runner.compilation import Place, Where
 from dqsql.runner.fit import Learners, Stored
 from dqsql.runner.warehouse import Step, open_warehouse, silent
@@ -26,7 +26,6 @@ from dqsql.selection.choosing import chosen_names
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RATES = (0.001, 0.01, 0.05)
 NEWEST = 90
 _DAYS_PER_MONTH = 365.25 / 12
 # Batches that were not checked whole say nothing of monitors.
@@ -160,7 +159,7 @@ class _Backtest:
         replayed = [
             one
             for learner in learners.by_kind.values()
-            for one in self._replayed(learner, batches, flagged)
+            for one in replays_of(learner, batches, flagged, self.rates)
         ]
         seconds = time.process_time() - start
         others = [m for m in learners.plan.monitors if m.kind not in learners.by_kind]
@@ -178,20 +177,6 @@ class _Backtest:
             metrics=len(watched),
             seconds=seconds / decided if decided else None,
         )
-
-    def _replayed(
-        self, learner: Replayer, batches: Sequence[str], flagged: Collection[str]
-    ) -> list[Replayed]:
-        """What the monitors of a kind do at each rate, and at their own unless others are asked."""
-        in_use = learner.rates_in_use()
-        replays = learner.replay(batches, flagged, self.rates or RATES)
-        further = set() if self.rates else {*in_use.values()}.difference(RATES)
-        for rate in further:
-            at_rate = learner.replay(batches, flagged, (rate,))
-            replays += [one for one in at_rate if in_use.get(one.monitor.id) == rate]
-        place = {one.monitor.id: number for number, one in enumerate(reversed(replays))}
-        replays.sort(key=lambda one: (-place[one.monitor.id], one.fpr or 0.0))
-        return [replace(one, in_use=in_use.get(one.monitor.id) == one.fpr) for one in replays]
 
     def _add_metrics(self, learners: Learners[Replayer], batches: Sequence[str]) -> None:
         """Let the learners see batches that are no part of their history."""
