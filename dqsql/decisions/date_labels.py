@@ -75,11 +75,13 @@ def is_date_label(values: Sequence[tuple[dt.datetime, str | float]]) -> bool:
 # A month, quarter or week of a year; or a day, with or without a time.
 _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|Q[1-4]|W\d\d)")
 _DAY = r"(19|20)\d\d[-/.]?(0[1-9]|1[0-2])[-/.]?\d\d([ T]\d\d:.*)?"
-_EARLIER, _DWINDLED = 0.05, 0.25
 _DATED = re.compile(f"{_PERIOD.pattern}|{_DAY}")
 # The same with the year behind: 31.12.2025, 12/31/2025, 12/2025.
 _YEAR_LAST = re.compile(r"(\d\d?)([-/.])(\d\d?)\2((?:19|20)\d\d)([ T]\d\d:.*)?")
 _MONTH_OF_YEAR = re.compile(r"(0?[1-9]|1[0-2])[-/.]((?:19|20)\d\d)")
+# The share of rows that may be earlier than a date that has passed, and the part of its largest
+# share that a date which has nearly gone still has.
+_EARLIER, _DWINDLED = 0.05, 0.25
 
 
 def _in_order(texts: Collection[str]) -> dict[str, str]:

@@ -171,11 +171,11 @@ def is_kept_hash(value: object) -> bool:
 class Retry:
     """The models to check again, with the batches that failed; none: those that are new.
 
-    `unreviewed` is how many batches that were flagged before the run waited for a review.
+    `has_unreviewed` says whether batches that were flagged before the run waited for a review.
     """
 
     batches: Mapping[str, tuple[str, ...]]
-    unreviewed: int
+    has_unreviewed: bool
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -215,6 +215,5 @@ def read_retry(file: Path) -> Retry:
         if status in _REPEATED and (failed or unreached or status == "error"):
             batches.setdefault(str(own["model"]), {}).update(dict.fromkeys(failed))
     kept = {key: arguments[key] for key in _ARGUMENTS if arguments.get(key) not in (None, [])}
-    waiting = {str(own["model"]): own.get("unreviewed_batches") or 0 for _, own in results}
-    models = {model: tuple(b) for model, b in batches.items()}
-    return Retry(models, sum(waiting.values()), kept)
+    has_unreviewed = any(own.get("unreviewed_batches") for _, own in results)
+    return Retry({model: tuple(b) for model, b in batches.items()}, has_unreviewed, kept)

@@ -70,9 +70,8 @@ async function modelPage(name) {
     h('h2', {}, open.length ? `Findings (${open.length} open)` : mine.length ? 'Findings (all resolved)' : 'Findings'),
     mine.length ? filtered(mine, [['status', f => [f.status]], stateFacet(mine)], findingText, f => findingRow(f, true), {hint: 'Search findings of this model'}) : h('p', {class: 'empty'}, m.batches.length ? 'Nothing was found.' : 'Nothing has been checked.'),
     waitingList(data.waiting.filter(w => w.model === name)),
-    live.length || bare.length ? h('h2', {}, 'Checks by column') : null,
-    live.length || bare.length ? h('div', {class: 'card'}, [...groups].filter(([, list]) => list.length).map(([column, list]) => h('section', {class: 'column'}, h('h3', {}, column || 'The whole model', h('span', {class: 'kind'}, kinds.get(column) || '')), list.map(c => checkRow(c, m)))),
-      bare.length ? h('p', {class: 'small dim'}, `Without a check: ${bare.join(', ')}`) : null) : null,
+    live.length || bare.length ? [h('h2', {}, 'Checks by column'), h('div', {class: 'card'}, [...groups].filter(([, list]) => list.length).map(([column, list]) => h('section', {class: 'column'}, h('h3', {}, column || 'The whole model', h('span', {class: 'kind'}, kinds.get(column) || '')), list.map(c => checkRow(c, m)))),
+      bare.length ? h('p', {class: 'small dim'}, `Without a check: ${bare.join(', ')}`) : null)] : null,
     drawn ? [h('h2', {}, 'Metrics and what was allowed'), drawn] : null,
     m.profile ? [h('h2', {}, 'Profile'), profile(m.profile)] : null,
     m.sql.text ? h('details', {class: 'others'}, h('summary', {}, `SQL of the model${m.sql.file ? `: ${m.sql.file}` : ''}`), source(m, marks)) : null];

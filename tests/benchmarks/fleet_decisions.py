@@ -39,6 +39,8 @@ from dqsql.model.tables import METRICS, PROGRAMS
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.judging import MonitorRun, stored_book
 from dqsql.monitors.kind import BeforeScan
+from dqsql.monitors.kinds.avh.settings import AvhSettings
+from dqsql.monitors.kinds.avh.unit import period_start
 from dqsql.monitors.rates import project_rates
 from tests.benchmarks.fleet_bench import PROJECT
 
@@ -137,11 +139,13 @@ def make_models(root: Path, models: int, batches: int) -> None:
 
 
 def _of_batch(evidence: str | None, batches: int) -> str | None:
-    """Evidence as if it had been measured on the newest batch but one."""
+    """Evidence as if it had been measured when the period of the newest batch began."""
     if evidence is None:
         return None
-    newest = str(START + dt.timedelta(days=batches - 2))
-    return json.dumps({**json.loads(evidence), "batch": newest})
+    days = tuple(str(START + dt.timedelta(days=n)) for n in (batches - 2, batches - 1))
+    start = period_start(days, AvhSettings.refit_every)
+    assert start is not None
+    return json.dumps({**json.loads(evidence), "batch": str((start - dt.timedelta(days=1)).date())})
 
 
 def decide(project: Project, plan: Plan, model: str, batches: int) -> int:

@@ -61,7 +61,7 @@ def command(
         place: dict[str, Any] = {
             name: where.get(name) for name in ("target", "profile", "profiles_dir", "vars")
         }
-        batches = waiting(project_dir, **place) if retry.unreviewed else ()
+        batches = waiting(project_dir, **place) if retry.has_unreviewed else ()
         code = int(bool(batches))
         session.print_outcome(code, results=[])
         session.say("Nothing to retry: no check failed in the last run.")
