@@ -23,12 +23,12 @@ from dqsql.compiler.monitors import (
 )
 from dqsql.compiler.output_columns import OutputColumns, case_matters, row_columns
 from dqsql.compiler.predicates import MetricUse, Predicate
-from dqsql.compiler.privacy import pii_columns, private_keys
+from dqsql.compiler.privacy import pii_columns, private_keys, unknown_columns, unknown_private
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MonitorCall, Resolver
 from dqsql.compiler.states import ROW_COLUMNS, StateRegistry
 from dqsql.dialect import parse_expression, to_sql
-from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
+from dqsql.errors import CompileError, DqsqlError, Span, nearest
 from dqsql.model.monitors import MonitorUse, monitor_specs
 from dqsql.model.plan import (
     Bounds,
@@ -129,24 +129,10 @@ class _ModelCompiler:
             return
         self.rejected.extend(_unusable_segments(self.model.config.segment_by, place))
         self.rejected.extend(private_keys(self.model, used))
-        known = self._named.known
-        if known is None:
-            return
-        # The project's `pii` for a folder of models lists what some of them have.
-        text = self.model.raw_sql
-        private = [n for n in self.model.config.pii if f"'{n}'" in text or f'"{n}"' in text]
-        for name in (*used, *self.model.config.segment_by, *private):
-            if name.lower() not in {c.lower() for c in known}:
-                near = nearest(name, known)
-                self.rejected.append(
-                    UnknownNameError(
-                        f"config names the column {name!r}, which the SELECT does not have",
-                        span=place,
-                        hint=f"{near} Or add it to the SELECT"
-                        if near
-                        else f"add it to the SELECT; its columns are {', '.join(known)}",
-                    )
-                )
+        if (known := self._named.known) is not None:
+            named = [*used, *self.model.config.segment_by]
+            self.rejected.extend(unknown_columns(self.model, named, known))
+            self.rejected.extend(unknown_private(self.model, known))
 
     def configured(self) -> list[Annotation]:
         """Monitors that `config(..)` asks for."""

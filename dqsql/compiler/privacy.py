@@ -15,7 +15,7 @@ from sqlglot.lineage import lineage
 
 from dqsql.compiler.trees import nodes
 from dqsql.dialect import formula, literal, parse_expression, parse_statement
-from dqsql.errors import CompileError, DqsqlError, Span
+from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
 from dqsql.model.plan import PII_KEY, FrequencyTable, Metric, StateColumn
 from dqsql.model.project import Annotation, CheckModel, CheckSettings, view_name
 from dqsql.templating import locate as locate_text
@@ -167,6 +167,41 @@ def private_keys(model: CheckModel, batch_by: Sequence[str]) -> list[CompileErro
             if name.lower() in private
         ]
     return errors
+
+
+def unknown_private(model: CheckModel, known: Sequence[str]) -> list[UnknownNameError]:
+    """An error for each column that a model itself calls private, and does not have.
+
+    A mistyped name would protect nothing. The project's `pii` for a folder of models lists what
+    some of them have.
+    """
+    text = model.raw_sql
+    own = [n for n in model.config.pii if f"'{n}'" in text or f'"{n}"' in text]
+    return unknown_columns(model, own, known)
+
+
+def require_private(model: CheckModel, known: Sequence[str]) -> None:
+    """Raise the first of these errors, for columns that only Spark knows."""
+    for error in unknown_private(model, known):
+        raise error
+
+
+def unknown_columns(
+    model: CheckModel, named: Iterable[str], known: Sequence[str]
+) -> list[UnknownNameError]:
+    """An error for each of the columns that the config names, and a model does not have."""
+    lower = {c.lower() for c in known}
+    return [
+        UnknownNameError(
+            f"config names the column {name!r}, which the SELECT does not have",
+            span=Span(model.path),
+            hint=f"{near} Or add it to the SELECT"
+            if (near := nearest(name, known))
+            else f"add it to the SELECT; its columns are {', '.join(known)}",
+        )
+        for name in named
+        if name.lower() not in lower
+    ]
 
 
 # Numbers of rows or of letters: not worth a word.

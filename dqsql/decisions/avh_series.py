@@ -378,10 +378,7 @@ def _constant(values: FloatArray) -> list[bool]:
 
 def is_constant(values: FloatArray) -> bool:
     """Return whether there are values, and all are equal up to rounding."""
-    if not values.size:
-        return False
-    with np.errstate(over="ignore"):
-        return bool(np.ptp(values) <= fpr_bounds.EQUALITY_TOLERANCE * np.abs(values).max())
+    return bool(values.size and fpr_bounds.all_equal(values))
 
 
 def _widths(ranges: npt.ArrayLike) -> tuple[float, float]:

@@ -24,9 +24,12 @@ with T of Student's t distribution with `tail_dof` degrees of freedom. What it p
   batches the realised rate stays within three times the promised one. Real columns keep it
   down to about 0.3 / (K + 1): see `least_fpr`.
 
-A constant history has s = 0, which is a sample fact and not a property of the source: by the rule
-of succession the next value differs with probability about 1/(K + 2). `calibrated` therefore adds a
-resolution to the spread (see `spread_floor`), so that one row fewer in 10,000 is no finding.
+A constant history has s = 0, which is a sample fact and not a property of the source: the next
+value lies above all before it with a probability of up to 1/(K + 1), and as often below.
+`calibrated` therefore adds a resolution to the spread (see `spread_floor`), so that one row fewer
+in 10,000 is no finding. How far the next value lies from the others, if it does at all, is left to
+the tail: the bound of a side is 2 P(T > k / sqrt(1 + 1/K)) / (K + 1), where k counts from the next
+whole number if the metric is one (see `dead_bands`).
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.errors import DecisionError
 from dqsql.model import metric_traits
 
@@ -71,7 +74,8 @@ _DAY_RESOLUTION = 0.02
 # Of batches whose moments are within so much of a day, or less, it is as much less.
 _PART_OF_DAY, _SHORTEST = 0.25, 1 / 24
 _DAY_BAND = 0.5
-_STEPS_INWARD = {"min": (0.0, 1.0), "max": (1.0, 0.0), "range": (1.0, 0.0)}
+_STEPS = {"min": (0.0, 1.0), "max": (1.0, 0.0), "range": (1.0, 0.0)}
+_STEPS |= dict.fromkeys(metric_traits.COUNT_METRICS, (1.0, 1.0))
 # Of distances that were always zero: at the usual rates no bound on one lies below 0.03.
 _DISTANCE_RESOLUTION = 0.01
 # Of the difference of two shares that are known at 100 ranks: each is off by up to half a rank.
@@ -168,7 +172,11 @@ def tail_dof(history: int, metric: str, difference: bool = False) -> float:
 
 
 def calibrated_fpr(
-    k: npt.ArrayLike, history: int, extreme: npt.ArrayLike, degrees: float
+    k: npt.ArrayLike,
+    history: int,
+    extreme: npt.ArrayLike,
+    degrees: float,
+    constant: npt.ArrayLike = False,
 ) -> FloatArray:
     """Return the calibrated one-sided FPR bound; see the module's text for what it promises.
 
@@ -178,11 +186,24 @@ def calibrated_fpr(
         extreme: distance of the history's most extreme value of that side from the mean, in the
             same unit.
         degrees: degrees of freedom of the tail, see `tail_dof`.
+        constant: whether all values of the history are equal.
     """
-    width = np.asarray(k, dtype=float)
-    tail = student_t_fpr(width, history, degrees)
-    inside = width < np.asarray(extreme, dtype=float)
-    return np.where(inside, np.maximum(tail, 1.0 / (history + 1.0)), tail)
+    tail = student_t_fpr(k, history, degrees)
+    return fpr_of_tail(tail, k, history, extreme, constant)
+
+
+def fpr_of_tail(
+    tail: npt.ArrayLike,
+    k: npt.ArrayLike,
+    history: int,
+    extreme: npt.ArrayLike,
+    constant: npt.ArrayLike,
+) -> FloatArray:
+    """Return the same where the rates of Student's t are known."""
+    beyond_all = 1.0 / (history + 1.0)
+    tail = np.where(constant, 2.0 * beyond_all * np.asarray(tail), tail)
+    inside = np.asarray(k, dtype=float) < np.asarray(extreme, dtype=float)
+    return np.where(inside, np.maximum(tail, beyond_all), tail)
 
 
 def least_fpr(history: int) -> float:
@@ -203,12 +224,20 @@ def history_for(fpr: float) -> int:
     return max(1, math.ceil(_BEYOND_SEEN / fpr - 1e-9) - 1)
 
 
+def all_equal(values: FloatArray) -> BoolArray:
+    """Return of each series, the last axis, whether its values are equal but for rounding."""
+    with np.errstate(over="ignore"):
+        sizes = np.abs(values).max(axis=-1)
+        return np.asarray(np.ptp(values, axis=-1) <= EQUALITY_TOLERANCE * sizes)
+
+
 def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tuple[float, float]:
     """Return how far below and above its mean a metric may be before that counts, in its unit.
 
-    Half a day for dates: where all are whole days, no two batches differ by less. A least,
-    largest or widest value that was one and the same whole number may move by one towards the
-    others: a code that few rows have is absent from a batch by chance.
+    Half a day for dates: where all are whole days, no two batches differ by less. A number of rows
+    or values that was one and the same may be another, and a least, largest or widest value that
+    was one and the same whole number may move by one towards the others: a code that few rows have
+    is absent from a batch by chance.
 
     Args:
         metric: name of the metric.
@@ -218,8 +247,8 @@ def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tup
     if metric in metric_traits.DAY_METRICS:
         band = _DAY_BAND if (values == np.rint(values)).all() else 0.0
         return band, band
-    whole = metric in _STEPS_INWARD and not difference and values[0] % 1 == 0
-    return _STEPS_INWARD[metric] if whole and (values == values[0]).all() else (0.0, 0.0)
+    whole = metric in _STEPS and not difference and values[0] % 1 == 0
+    return _STEPS[metric] if whole and (values == values[0]).all() else (0.0, 0.0)
 
 
 def spread_floor(

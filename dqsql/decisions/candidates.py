@@ -158,6 +158,7 @@ class _AlikeSeries:
     center: FloatArray
     spread: FloatArray
     bands: FloatArray
+    constant: BoolArray
 
     @classmethod
     def of(cls, many: Sequence[CandidateSeries], budgets: FloatArray) -> _AlikeSeries:
@@ -173,7 +174,9 @@ class _AlikeSeries:
         bands = [
             fpr_bounds.dead_bands(one.metric, one.values, one.transform.lag > 0) for one in many
         ]
-        return cls(many, budgets, values, issues, values.mean(axis=1), spread, np.array(bands))
+        constant = fpr_bounds.all_equal(values)
+        center = values.mean(axis=1)
+        return cls(many, budgets, values, issues, center, spread, np.array(bands), constant)
 
     def band(self, side: float) -> FloatArray:
         """How far from the centre a value may be on one side before that counts."""
@@ -222,8 +225,10 @@ class _AlikeSeries:
         furthest = (side * (self.values - self.center[:, None])).max(axis=1)
         band = self.band(side)
         extreme = (furthest - band) / self.spread
-        inside = extreme[:, None] > _CALIBRATED_GRID
-        fpr = np.where(inside, np.maximum(tail, 1.0 / (self.values.shape[1] + 1.0)), tail)
+        size = self.values.shape[1]
+        fpr = fpr_bounds.fpr_of_tail(
+            tail, _CALIBRATED_GRID, size, extreme[:, None], self.constant[:, None]
+        )
         half_widths = band[:, None] + _CALIBRATED_GRID * self.spread[:, None]
         threshold = self.center[:, None] + side * half_widths
         ranges = np.array(
@@ -280,6 +285,7 @@ def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: 
     sides: list[float] = []
     fpr, difference = 0.0, clause.transform.lag > 0
     bands = fpr_bounds.dead_bands(clause.metric, values, difference)
+    constant = fpr_bounds.all_equal(values)
     for side, bound, band in ((-1.0, clause.lower, bands[0]), (1.0, clause.upper, bands[1])):
         if np.isinf(bound):
             sides.append(bound)
@@ -288,7 +294,7 @@ def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: 
         extreme = (float((side * (values - center)).max()) - band) / spread
         sides.append(center + side * (band + width * spread))
         degrees = fpr_bounds.tail_dof(size, clause.metric, difference)
-        fpr += float(fpr_bounds.calibrated_fpr(width, size, extreme, degrees))
+        fpr += float(fpr_bounds.calibrated_fpr(width, size, extreme, degrees, constant))
     known = replace(clause, center=center, spread=spread, history_size=size)
     return replace(known, lower=sides[0], upper=sides[1], fpr=fpr)
 

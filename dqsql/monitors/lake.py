@@ -12,6 +12,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.keys import check_batch_by, model_view
+from dqsql.compiler.privacy import private_of_relation
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import column, to_sql
@@ -71,6 +72,17 @@ class Lake:
             except DqsqlError as error:
                 self.failures.append(error)
         return relations
+
+    def private_of(self, name: str) -> frozenset[str]:
+        """The private columns of a relation by the project's models, in lower case."""
+        models, path = self.project.models, str((self.project.root / name).resolve())
+        ids = [m.unique_id for m in models if m.name == name]
+        ids += [
+            s.unique_id
+            for s in self.project.sources
+            if name in (s.full_name, s.relation) or s.path == path
+        ]
+        return frozenset[str]().union(*(private_of_relation(models, i) for i in ids))
 
     def _named(self, name: str) -> dict[str, DataFrame]:
         from dqsql.engine.relations import read_source

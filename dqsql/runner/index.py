@@ -6,7 +6,7 @@ An index is learned from the string columns of tables, files, sources and check 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from dqsql.runner.compilation import Where
 from dqsql.runner.warehouse import Step, open_tables, open_warehouse, silent
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _write(
     step: Step,
 ) -> IndexResult:
     from dqsql.engine.exclusive import locked
-    from dqsql.engine.failures import translated
+    from dqsql.engine.failures import hiding_values, translated
 
     project = where.project()
     with (
@@ -135,8 +135,12 @@ def _write(
                 )
             )
         step(f"indexing {plural(len(frames), 'relation')}")
-        with translated("cannot read the columns"):
-            write_index(session, store, frames, settings)
+        private = {name: lake.private_of(name) for name in frames}
+        # Patterns of few values are these values.
+        shown = {name: _without(frame, private[name]) for name, frame in frames.items()}
+        hidden = frozenset[str]().union(*private.values())
+        with hiding_values(hidden), translated("cannot read the columns"):
+            write_index(session, store, shown, settings)
         notes = tuple(f"left out: {error.message}" for error in lake.failures)
         return IndexResult(location(store), index_size(store), tuple(sorted(frames)), notes)
 
@@ -166,7 +170,7 @@ def tag(
     columns with matches, a sample is read again. `max_false_negatives` is the share of a domain's
     values that may be missed, in [0, 1). Raises DqsqlError.
     """
-    from dqsql.engine.failures import translated
+    from dqsql.engine.failures import hiding_values, translated
     from dqsql.patterns.spark_job import column_values, matching_shares, string_columns
 
     project = where.project()
@@ -175,7 +179,13 @@ def tag(
         lake = Lake(project, session, index.settings.max_values)
         relation, frame = lake.single(relation)
         name = _string_column(relation, column_name, string_columns(frame))
-        with translated(f"cannot read {relation}"):
+        private = lake.private_of(relation)
+        if name.lower() in private:
+            raise UsageError(
+                f"{name} of {relation} is private: a pattern may tell its values",
+                hint="tag another column, or take this one out of pii",
+            )
+        with hiding_values(private), translated(f"cannot read {relation}"):
             values = column_values(frame, name, index.settings.max_values)
         domain = tag_pattern(values, with_general(index), max_false_negatives=max_false_negatives)
         if isinstance(domain, NoPattern):
@@ -183,13 +193,18 @@ def tag(
         tables = relations_with(store, domain.pattern)
         step(f"reading {plural(len(tables), 'relation')}")
         regex = spark_regex(parse_pattern(domain.pattern))
-        with translated("cannot read the columns"):
+        hidden = frozenset[str]().union(*map(lake.private_of, tables))
+        with hiding_values(hidden), translated("cannot read the columns"):
             shares = matching_shares(lake.known(tables), regex, index.settings.max_values)
     least = 1 - max_false_negatives
     shared = [s for s in shares if s.share >= least and (s.table, s.column) != (relation, name)]
     shared.sort(key=lambda s: (-s.share, s.table, s.column))
     notes = tuple(f"left out: {error.message}" for error in lake.failures)
     return TagResult(relation, name, domain, tuple(shared), notes)
+
+
+def _without(frame: DataFrame, private: Collection[str]) -> DataFrame:
+    return frame.drop(*(name for name in frame.columns if name.lower() in private))
 
 
 def _string_column(relation: str, wanted: str, columns: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from dqsql.compiler.impact import with_impact
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.meaning import Meaning, with_meaning
 from dqsql.compiler.monitors import for_types
-from dqsql.compiler.privacy import pii_columns
+from dqsql.compiler.privacy import pii_columns, require_private
 from dqsql.compiler.scan import BatchFilter, Scan
 from dqsql.decisions.constraints import sound_batches, unevaluated
 from dqsql.decisions.lifecycle import batch_statuses, updated_findings
@@ -294,10 +294,10 @@ class ModelRun:
         model = self.plan.model
         view = model_view(model)
         self._columns = column_types(self.spark, view, model.name)
+        require_private(model, tuple(self._columns))
         kind = "string"
         if model.config.batch_by is not None:
-            execution = self._execution(BatchChoice(()), kind)
-            kind = execution.batch_type(model.config.batch_by, view)
+            kind = self._execution(BatchChoice(()), kind).batch_type(model.config.batch_by, view)
             self._step("looking for new batches")
         discovered, known = self.discovered, len(self.discovered)
         columns, limits = self._columns, self.limits

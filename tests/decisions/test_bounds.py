@@ -96,6 +96,33 @@ def test_inside_the_range_of_history_no_rate_below_the_conformal_one() -> None:
     assert b.calibrated_fpr(5.0, 30, 4.0, 3.5) < 1 / 31
 
 
+@pytest.mark.parametrize("history", [8, 14, 30, 100])
+@pytest.mark.parametrize("changing", [0.001, 0.01, 0.03, 0.1])
+@pytest.mark.parametrize("rate", [0.0005, 0.002, 0.01])
+def test_counts_that_never_changed_keep_the_promise(
+    history: int, changing: float, rate: float
+) -> None:
+    rng = np.random.default_rng(7)
+    shape = (50_000, history + 1)
+    x = 5.0 + (rng.random(shape) < changing) * rng.geometric(0.7, size=shape)
+    constant = b.all_equal(x[:, :-1])
+    spread, k = b.spread_floor("dist_val_count", 5.0, False), np.geomspace(1.5, 1e3, 400)
+    band = b.dead_bands("dist_val_count", np.full(history, 5.0))[1]
+    degrees = b.tail_dof(history, "dist_val_count")
+    fpr = b.calibrated_fpr(k, history, 0.0, degrees, constant=True)
+    alarms = constant & (x[:, -1] > 5.0 + band + k[(fpr <= rate).argmax()] * spread)
+    assert np.mean(alarms) <= 3 * rate
+
+
+def test_a_constant_is_bounded_more_tightly_than_what_moved() -> None:
+    assert b.calibrated_fpr(4.0, 30, 0.0, 3.5, constant=True) == pytest.approx(
+        2 / 31 * b.calibrated_fpr(4.0, 30, 0.0, 3.5)
+    )
+    assert b.dead_bands("dist_val_count", np.array([5.0, 5.0])) == (1.0, 1.0)
+    assert b.dead_bands("dist_val_count", np.array([5.0, 6.0])) == (0.0, 0.0)
+    assert b.all_equal(np.array([[5.0, 5.0], [5.0, 6.0], [0.0, 0.0]])).tolist() == [1, 0, 1]
+
+
 def test_what_hangs_on_two_batches_or_one_row_has_heavier_tails() -> None:
     usual = b.tail_dof(30, "mean")
     assert b.tail_dof(30, "l_inf") < usual
@@ -124,7 +151,7 @@ def test_resolution() -> None:
     assert b.spread_floor("mean", 36.0, False, constant=True) == pytest.approx(0.36)
     assert b.dead_bands("days_to_max", np.zeros(8)) == (0.5, 0.5)
     assert b.dead_bands("days_to_max", np.append(np.zeros(7), 0.99)) == (0.0, 0.0)
-    assert b.dead_bands("row_count", np.zeros(8)) == (0.0, 0.0)
+    assert b.dead_bands("mean", np.zeros(8)) == (0.0, 0.0)
 
 
 def test_a_rare_code_may_be_absent() -> None:

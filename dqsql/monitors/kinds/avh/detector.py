@@ -346,16 +346,17 @@ class AvhDetector:
         last = unit.newest_whole(self.context.history, before) if before else None
         baseline = None if last is None else self._distribution(unit, last)
 
+        kept = unit.stored(self.context.history, batch)
+
         def metrics(variant: Variant) -> FloatArray:
-            values = dict(variant.values)
+            values = {n: v for n, v in variant.values.items() if n in kept}
             if baseline is not None and len(unit.singles) < len(unit.names):
                 values |= distances(baseline, self._distribution(unit, batch, variant))
             return np.array([values.get(n, math.nan) for n in unit.names], dtype=float)
 
         issues = tuple(sorted(n for n in made if n != CLEAN))
-        variants = [metrics(made[n]) for n in issues]
-        shape = np.array(variants) if variants else np.zeros((0, len(unit.names)))
-        evidence = IssueEvidence(batch, unit.names, issues, metrics(made[CLEAN]), shape)
+        variants = np.array([metrics(made[n]) for n in issues]).reshape(-1, len(unit.names))
+        evidence = IssueEvidence(batch, unit.names, issues, metrics(made[CLEAN]), variants)
         # As later runs will read it: digits and infinities must not decide between two bounds.
         return IssueEvidence.from_dict(evidence.to_dict())
 

@@ -128,6 +128,11 @@ class Unit:
         earlier = self.usual(history, accepted[:end]) if end >= need else ()
         return self.newest_whole(history, earlier or accepted[: max(end, need)])
 
+    def stored(self, history: History, batch: str) -> frozenset[str]:
+        """The metrics of a batch that have a value in the tables: no extreme of private columns."""
+        names = (n for n in self.names if math.isfinite(history.value(self.keys[n], batch)))
+        return frozenset(names)
+
     def newest_whole(self, history: History, batches: Sequence[str]) -> str:
         """The newest batch with a value of every metric; the newest at all where there is none.
 
