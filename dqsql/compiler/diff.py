@@ -147,7 +147,7 @@ class RelationDiff:
         hashed = exp.select(
             column(BATCH),
             aliased(self._bucket(keys), BUCKET),
-            aliased(_hashed(*keys, *values), _LOW),
+            aliased(_hashed((*self.keys, *self.values), (*keys, *values)), _LOW),
         ).from_(rows.subquery("rows"))
         return (
             exp.select(column(BATCH), column(BUCKET), *_checksum(column(_LOW)))
@@ -223,11 +223,11 @@ class RelationDiff:
             *(aliased(k, k.name) for k in keys),
             aliased(call("count", exp.Star()), COUNT),
         )
-        for i in range(len(self.values)):
+        for i, compared in enumerate(self.values):
             value = column(_name(_VALUE, i), "rows")
             query = query.select(
                 aliased(call("any_value", value), _name(_VALUE, i)),
-                aliased(_low_sum(_hashed(value.copy())), _name(_SUM, i)),
+                aliased(_low_sum(_hashed([compared], [value.copy()])), _name(_SUM, i)),
                 copy=False,
             )
         query = query.from_(rows)
@@ -366,10 +366,19 @@ def _low_sum(hashed: exp.Expr) -> exp.Expr:
     return formula("sum({0} & 4294967295)", hashed)
 
 
-def _hashed(*values: exp.Expr) -> exp.Expr:
-    """A hash of values; Spark's own leaves nulls out, so that (a, null) would be (null, a)."""
+def _hashed(columns: Iterable[ComparedColumn], values: Sequence[exp.Expr]) -> exp.Expr:
+    """A hash of values of columns.
+
+    Spark's own leaves nulls out, so that (a, null) would be (null, a), also within arrays and
+    structs.
+    """
     empty = (exp.Paren(this=exp.Is(this=v.copy(), expression=exp.Null())) for v in values)
-    return call("xxhash64", *values, *empty)
+    nested = (
+        formula("to_json(named_struct('value', {0}), map('ignoreNullFields', 'false'))", v.copy())
+        for v, c in zip(values, columns, strict=True)
+        if "<" in c.spark_type
+    )
+    return call("xxhash64", *values, *empty, *nested)
 
 
 def _same(one: exp.Expr, other: exp.Expr) -> exp.Expr:

@@ -136,6 +136,33 @@ def test_odd_values(project: Project, table: Table) -> None:
             assert set(found.details["changed"]) == columns, change
 
 
+NESTED = (
+    # Ours, theirs, whether they are the same.
+    ("array(1, 2)", "array(1, 2, null)", False),
+    ("array(null, 1)", "array(1, null)", False),
+    ("cast(array() as array<int>)", "array(cast(null as int))", False),
+    ("named_struct('x', null, 'y', 5)", "named_struct('x', 5, 'y', null)", False),
+    ("array('null', null)", "array(null, 'null')", False),
+    ("array(timestamp'2024-01-01 00:00:00.000001')", "array(timestamp'2024-01-01')", False),
+    (
+        "named_struct('x', null, 'y', array(null))",
+        "named_struct('x', null, 'y', array(null))",
+        True,
+    ),
+)
+
+
+def test_nulls_within_values(project: Project, table: Table) -> None:
+    columns = [f"v{i}" for i in range(len(NESTED))]
+    table("o", "select 1 as k, " + ", ".join(f"{n[0]} as v{i}" for i, n in enumerate(NESTED)))
+    table("c", "select 1 as k, " + ", ".join(f"{n[1]} as v{i}" for i, n in enumerate(NESTED)))
+    lines = [f"-- @matches_relation(c, keys => k, columns => ({v})) {{name: {v}}}" for v in columns]
+    project.write("m", "\n".join([*lines, "select * from o"]))
+    found = {r.check_name: r.status for r in project.run().results}
+    for column, (ours, theirs, same) in zip(columns, NESTED, strict=True):
+        assert found[column] is (Status.PASS if same else Status.FAIL), (ours, theirs)
+
+
 AMOUNTS = (
     # Type, ours, theirs, whether they are a cent apart at most.
     ("decimal(18,2)", "3.01", "3.02", True),
