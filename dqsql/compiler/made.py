@@ -42,9 +42,11 @@ class Definitions:
         definitions: dict[str, dict[str, set[str]]] = {}
         for select in query.find_all(exp.Select) if query is not None else ():
             relations = _relations(select)
-            for projection in select.expressions:
-                name = projection.alias_or_name.lower()
-                handed_on = isinstance(projection, exp.Column)
+            for made in select.expressions:
+                name, projection = made.alias_or_name.lower(), made.unalias()
+                # `amount as amount` is `amount`.
+                handed_on = isinstance(projection, exp.Column) and projection.name.lower() == name
+                projection = projection if handed_on else made
                 # A name that is only handed on says nothing but which relation it is from.
                 relation = relations.get(projection.table.lower()) if handed_on else None
                 if name not in ("", "*") and (not handed_on or relation is not None):

@@ -7,6 +7,7 @@ row that does is routed; where it tolerates some, rows are routed in the batches
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -232,11 +233,15 @@ def kept_columns(
     return [aliased(_kept(c, type_of(c, types), private), c) for c in columns]
 
 
+# `interval day to second` is a number of microseconds; an `interval` of months and days is in none.
+_IN_NO_FILE = re.compile(r"\b(void|variant|interval(?! ))\b")
+
+
 def _kept(name: str, kind: str, private: Collection[str]) -> exp.Expr:
     if name.lower() in private:
         value = call("st_asbinary", column(name)) if is_textless(kind) else column(name)
         return hashed(as_type(value, "string"))
-    if kind == "void":
+    if _IN_NO_FILE.search(kind):
         return as_type(column(name), "string")
     return column(name)
 

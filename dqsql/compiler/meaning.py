@@ -42,7 +42,8 @@ class Meaning:
     `batch_type` is the Spark type of `batch_by`, `batch_made` a hash of the expressions behind it
     (empty: not known), `segment_by` the columns of segments (None: not known). `rows` has a hash
     of what decides which rows the SELECT has, under "", and of what each model upstream makes
-    of them and of the columns, by its name; nothing without cumulative metrics. It is stored with
+    of them and of the columns, by its name; nothing without cumulative metrics. `watched` has a
+    hash of the expressions of each column that monitors compare with its history. It is stored with
     each batch in the ledger, as JSON.
     """
 
@@ -52,6 +53,7 @@ class Meaning:
     segment_by: tuple[str, ...] | None = None
     batch_made: str = ""
     rows: Mapping[str, str] = field(default_factory=dict)
+    watched: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -77,8 +79,17 @@ class Meaning:
             made_upstream = upstream_of(plan.model, models, read)
             rows = {"": _hash(rows_of(plan.model.sql))}
             rows |= {name: _hash(texts) for name, texts in made_upstream.items()}
+        own = {alias for monitor in plan.monitors for alias in monitor.metrics}
+        compared = {n for m in plan.metrics if m.alias in own for n in m.states}
+        seen = {c for s in plan.states if s.name in compared for c in _columns(s)}
         return cls(
-            batch_by_text(plan.model), columns, batch_type, _segments(plan.model), made, rows
+            batch_by_text(plan.model),
+            columns,
+            batch_type,
+            _segments(plan.model),
+            made,
+            rows,
+            {c: _hash(definitions.behind(c)) for c in sorted(seen & known.keys())},
         )
 
     @classmethod
@@ -97,6 +108,7 @@ class Meaning:
                 segment_by,
                 str(record.get("batch_made", "")),
                 dict(record.get("rows", {})),
+                dict(record.get("watched", {})),
             )
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -136,6 +148,12 @@ class Meaning:
             f"{n}, which the SELECT reads, is another than before" if n else _OTHER_ROWS
             for n in sorted(names)
         )
+
+    def watched_otherwise(self, text: str) -> tuple[str, ...]:
+        """The columns that monitors watch, and that earlier were another expression."""
+        before = Meaning.read(text)
+        old = {} if before is None else before.watched
+        return tuple(sorted(c for c, made in self.watched.items() if made != old.get(c, made)))
 
     def changes(self, text: str) -> tuple[str, ...]:
         """What is otherwise than in an earlier meaning, in words."""
@@ -190,7 +208,8 @@ def other_segments(model: CheckModel, text: str) -> bool:
 
 
 def _segments(model: CheckModel) -> tuple[str, ...]:
-    return tuple(sorted(c.lower() for c in model.config.segment_by))
+    """As written: so segments are called."""
+    return tuple(model.config.segment_by)
 
 
 def _bare(sql: str) -> str:

@@ -323,6 +323,12 @@ _STORED_AS = (
 )
 
 
+def spelling(table: DeltaTable, names: Iterable[str]) -> list[str]:
+    """Names of columns as a table has them: neither Spark nor Delta tells `v` from `V`."""
+    known = {field.name.lower(): field.name for field in table.schema().fields}
+    return [known.get(name.lower(), name) for name in names]
+
+
 def delta_fields(schema: StructType) -> str:
     """A schema of Spark's as JSON for the log of a Delta table."""
     fields = []

@@ -26,6 +26,7 @@ from dqsql.engine.delta_log import (
     logged_files,
     other_types,
     removals,
+    spelling,
     stats_of,
 )
 from dqsql.engine.failures import SPARK_FAILURES, translate
@@ -55,12 +56,9 @@ def refuse_other_rows(name: str, table: DeltaTable, wanted: Schema) -> None:
 
 
 def spelt_as_in(table: DeltaTable, rows: DataFrame) -> DataFrame:
-    """Rows with columns named as in a table: neither Spark nor Delta tells `v` from `V`."""
-    known = {field.name.lower(): field.name for field in table.schema().fields}
-    names = {name: known.get(name.lower(), name) for name in rows.columns}
-    if all(before == name for before, name in names.items()):
-        return rows
-    return rows.selectExpr(*(f"{quoted(old)} as {quoted(new)}" for old, new in names.items()))
+    """Rows with columns named as in a table."""
+    names = spelling(table, rows.columns)
+    return rows if names == rows.columns else rows.toDF(*names)
 
 
 @dataclass(frozen=True)

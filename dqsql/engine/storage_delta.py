@@ -316,17 +316,19 @@ class DeltaFolderStore(Store):
             if batches is None:
                 write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite")
                 return
-            changed = delta_log.other_types(table, Schema.from_arrow(rows.schema))
+            names = delta_log.spelling(table, rows.column_names)
+            given = rows.rename_columns(names)
+            changed = delta_log.other_types(table, Schema.from_arrow(given.schema))
             if not changed:
                 condition = among("batch", batches)
                 write_deltalake(
-                    table, rows, mode="overwrite", schema_mode="merge", predicate=condition
+                    table, given, mode="overwrite", schema_mode="merge", predicate=condition
                 )
                 return
             kept = delta_log.rows_of(table).to_table(
                 filter=~pc.field("batch").isin(sorted(batches))
             )
-            whole = pa.concat_tables([kept.drop_columns(changed), rows], promote_options="default")
+            whole = pa.concat_tables([kept.drop_columns(changed), given], promote_options="default")
             write_deltalake(table, whole, mode="overwrite", schema_mode="overwrite")
 
         self._commit(name, write)
@@ -417,11 +419,15 @@ class DeltaFolderStore(Store):
 
         Files that hold other batches as well are written again without the replaced ones.
         """
+        from dqsql.engine import row_files
+
         if self._is_out_of_reach:
             self._replace_rows(name, delta_log.nullable(fetched(rows)), batches)
             return
         with self.reporting(f"cannot read {name}"):
             present = self.table(name)
+        if present is not None:
+            rows = row_files.spelt_as_in(present, rows)
         if present is not None and delta_log.other_types(
             present, Schema.from_json(delta_log.delta_fields(rows.schema))
         ):

@@ -377,6 +377,11 @@ def meaning_notes(
         f"{change}: cumulative metrics have earlier batches as they were then; {again}"
         for change in meaning.other_rows(last.fingerprint)
     ]
+    notes += [
+        f"the SELECT computes {column} by another expression than before: its monitors compare with"
+        f" earlier batches as they were then; {again}"
+        for column in meaning.watched_otherwise(last.fingerprint)
+    ]
     if meaning.same_batches(last.fingerprint) and meaning.made_otherwise(last.fingerprint):
         notes.append(
             f"the SELECT computes {meaning.batch_by} by another expression than before, and batches"

@@ -38,9 +38,12 @@ def without_values(frame: DataFrame, names: Collection[str]) -> DataFrame:
 
     if not names:
         return frame
-    return frame.withColumns(
-        {f.name: F.lit(None).cast(f.dataType) for f in frame.schema.fields if f.name in names}
-    )
+    # What holds a VARIANT cannot be null on its way to Python.
+    types = {
+        f.name: "string" if "variant" in f.dataType.simpleString() else f.dataType
+        for f in frame.schema.fields
+    }
+    return frame.withColumns({n: F.lit(None).cast(k) for n, k in types.items() if n in names})
 
 
 def without_held_values(rows: pa.Table, names: Collection[str]) -> pa.Table:

@@ -111,7 +111,9 @@ def _explained(
     store: Store, row: Mapping[str, Any], declared: Mapping[str, Any], plan: Plan | None
 ) -> Explanation:
     details = json.loads(row["details"] or "{}")
-    checked = checked_batches(store, row["model"])
+    # What is retired by another `batch_by` was not compared with, but by what is retired itself.
+    current = checked_batches(store, row["model"], retired=False)
+    checked = current if row["batch"] in current else checked_batches(store, row["model"])
     past, beside = (batches_of(d, checked) for d in (details, details.get("beside") or {}))
     history = History(past, lambda b: stored_rows(store, DISTRIBUTIONS, row["model"], [b]))
     history.add_metrics(stored_metrics(store, row["model"], {*past, *beside, row["batch"]}))

@@ -1,0 +1,108 @@
+"""What a person edits in a model that has history, and what becomes of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from dqsql.runner.explain import explain
+
+from .conftest import NewProject, Project
+
+DATA = """
+select date'2025-01-01' + cast(id / 24 as int) as day, cast(id as int) as id,
+  cast(id % 7 + 1 as double) as amount, if(id % 2 = 0, 'DE', 'FR') as country,
+  if(id % 3 = 0, 'a', 'b') as kind,
+  timestamp'2025-01-01 00:00:00' + make_dt_interval(0, cast(id as int)) as ts
+from range({days} * 24)
+"""
+
+
+def next_day(project: Project, days: int) -> None:
+    project.data(DATA.format(days=days))
+
+
+def edit(project: Project, old: str, new: str) -> None:
+    path = project.root / "checks" / "m.sql"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+SEGMENTED = """\
+{{ config(batch_by = 'day', segment_by = ['country', 'kind']) }}
+select day, id, country, kind,
+  amount -- @sum > 0 {scope: cumulative}
+from {{ source('raw', 't') }}
+-- @expected_segments {min_history: 7}
+"""
+
+
+@pytest.mark.parametrize(
+    ("segments", "note"),
+    [("'kind', 'country'", "segment_by is kind, country, and was"), ("'Country', 'kind'", "")],
+)
+def test_segments_that_are_called_otherwise_begin_anew(
+    new_project: NewProject, segments: str, note: str
+) -> None:
+    project = new_project(SEGMENTED, DATA.format(days=9))
+    project.run()
+    edit(project, "'country', 'kind'", segments)
+    next_day(project, 10)
+    result = project.run()
+    assert note in str(result.models[0].notes)
+    assert {r.status.value for r in result.results} <= {"pass", "skipped", "no_data"}
+    labels = {r["segment"] for r in project.rows("dq_metrics") if r["batch"] == "2025-01-10"}
+    assert len(labels) == 5
+    # The batch as a whole goes on.
+    whole = project.metrics("m")["2025-01-10", None, "amount", "sum()"]
+    assert whole == sum(i % 7 + 1 for i in range(240))
+
+
+WATCHED = """\
+{{ config(batch_by = 'day') }}
+select day, id,
+  amount -- @anomaly(mean(amount)) @sum > 0 {scope: cumulative}
+from {{ source('raw', 't') }}
+"""
+
+
+def test_another_expression_is_told_where_monitors_compare_with_the_old_one(
+    new_project: NewProject,
+) -> None:
+    sql = WATCHED.replace(" @sum > 0 {scope: cumulative}", "")
+    project = new_project(sql, DATA.format(days=9))
+    project.run()
+    edit(project, "amount --", "amount * 100 as amount --")
+    next_day(project, 10)
+    told = "the SELECT computes amount by another expression than before: its monitors compare"
+    assert told in str(project.run().models[0].notes)
+    next_day(project, 11)
+    assert told not in str(project.run().models[0].notes)
+
+
+def test_a_column_under_its_own_name_is_the_same(new_project: NewProject) -> None:
+    project = new_project(WATCHED, DATA.format(days=9))
+    project.run()
+    edit(project, "amount --", "amount as amount --")
+    next_day(project, 10)
+    assert "another expression" not in str(project.run().models[0].notes)
+    values = [r["observed"] for r in project.rows("dq_results") if "sum" in r["check_id"]]
+    assert max(values) == sum(i % 7 + 1 for i in range(240))
+
+
+def test_retired_batches_are_no_history_of_a_verdict(new_project: NewProject) -> None:
+    sql = (
+        "{{ config(batch_by = 'day') }}\nselect day, ts, id from {{ source('raw', 't') }}\n"
+        "-- @anomaly(row_count)\n"
+    )
+    project = new_project(sql, DATA.format(days=9))
+    project.run()
+    edit(project, "'day'", "\"date_trunc('day', ts)\"")
+    next_day(project, 12)
+    project.run()
+    last = dt.datetime(2025, 1, 12).strftime("%Y-%m-%d %H:%M:%S")
+    found = explain(f"m.anomaly_row_count@{last}", project_dir=project.root, spark=project.spark)
+    assert found.same is True
+    assert not any(len(batch) == 10 for batch in found.past)
