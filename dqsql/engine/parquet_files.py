@@ -28,12 +28,14 @@ class UnevenFiles:
     `missing` are the columns that older files have and the `newest` one lacks; columns may also be
     fields of structs, of which none is listed. `unlike` has a file of each schema, the newest last,
     where types differ, and is empty elsewhere. With each file are the names, in lower case, of the
-    columns that it says no type of, since they are null, and others do.
+    columns that it says no type of, since they are null, and others do. Where there are, `untyped`
+    has all files by these names: Spark takes such a column for one of whole numbers.
     """
 
     newest: Path
     missing: Sequence[str]
     unlike: Mapping[Path, Collection[str]] = field(default_factory=dict)
+    untyped: Mapping[frozenset[str], Sequence[Path]] = field(default_factory=dict)
 
 
 def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
@@ -42,16 +44,18 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     Spark can merge their schemas then (its option `mergeSchema`), but not where a column has whole
     numbers of 32 bits in one Parquet file and of 64 in another, though it can read both as the
     latter; and not where types have nothing in common, though nobody may read that column. None
-    where all have the same columns, and for files of ORC with other types.
+    where all have the same columns.
     """
-    files = sorted(files_at(Path(path)) or (), key=lambda f: (f.stat().st_mtime, f))
-    if len(files) < 2:
+    every = sorted(files_at(Path(path)) or (), key=lambda f: (f.stat().st_mtime, f))
+    if len(every) < 2:
         return None
+    files = every
     if len(files) > _MOST:
         files = [*files[: _MOST // 2], *files[-_MOST // 2 :]]
     merging = _Merging()
     merged: dict[str, pa.Field] = {}
     names: dict[Path, set[str]] = {}
+    nulls: dict[Path, frozenset[str]] = {}
     schemas: dict[pa.Schema, Path] = {}
     for file in files:
         try:
@@ -63,12 +67,16 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
         for column in schema if plain not in schemas else ():
             known = merged.setdefault(column.name.lower(), column)
             merged[column.name.lower()] = known.with_type(merging.both(known.type, column.type))
-        if merging.widened and file_format == "orc":
-            return None
         names[file] = {f.name.lower() for f in schema}
+        nulls[file] = frozenset(f.name.lower() for f in schema if pa.types.is_null(f.type))
         schemas.pop(plain, None)
         schemas[plain] = file
-    if not (merging.widened or merging.lacking) and all(
+    typed = {name for name, known in merged.items() if not pa.types.is_null(known.type)}
+    untyped: dict[frozenset[str], list[Path]] = {}
+    for file in every:
+        untyped.setdefault(nulls.get(file, frozenset()) & typed, []).append(file)
+    is_untyped = any(untyped)
+    if not (merging.widened or merging.lacking or is_untyped) and all(
         file_columns == merged.keys() for file_columns in names.values()
     ):
         return None
@@ -77,12 +85,9 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     # What the path says, `day=2024-01-01`, is a column of all rows.
     newest |= named_in_paths(path, files[-1:], {})
     missing = sorted(merged[name].name for name in merged.keys() - newest)
-    typed = {name for name, known in merged.items() if not pa.types.is_null(known.type)}
-    unlike = {
-        file: typed & {f.name.lower() for f in schema if pa.types.is_null(f.type)}
-        for schema, file in schemas.items()
-    }
-    return UnevenFiles(files[-1], missing, unlike if merging.widened else {})
+    unlike = {file: nulls[file] & typed for file in schemas.values()}
+    differ = merging.widened or is_untyped
+    return UnevenFiles(files[-1], missing, unlike if differ else {}, untyped if is_untyped else {})
 
 
 @dataclass

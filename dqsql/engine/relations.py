@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ from dqsql.errors import SourceNotFoundError, error_of
 from dqsql.model.project import CheckModel, Project, Source, view_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -66,6 +66,8 @@ def register_source(
     that its files are read with. Raises SourceNotFoundError where the file is missing or has no
     columns, EngineError where its files do not fit together.
     """
+    from pyspark.sql.types import StructType
+
     if source.path is None:
         return {}
     file_format = source.file_format or "parquet"
@@ -93,9 +95,12 @@ def register_source(
             on_uneven(uneven)
         if known is not None:
             reader = reader.schema(known)
-        # Delta takes each letter of a path as it is.
-        is_plain = file_format.lower() == "delta"
-        rows = reader.load(source.path if is_plain else file_or_pattern(source.path))
+        if isinstance(known, StructType) and uneven is not None and uneven.untyped:
+            rows = _without_untyped(reader, known, source.path, uneven)
+        else:
+            # Delta takes each letter of a path as it is.
+            is_plain = file_format.lower() == "delta"
+            rows = reader.load(source.path if is_plain else file_or_pattern(source.path))
         if named_twice := [name for name in rows.columns if name.startswith(IN_PATH)]:
             rows = rows.drop(*named_twice)
         if not rows.columns:
@@ -128,6 +133,21 @@ def register_source(
         if condition_of(error).startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")):
             problem.hint = f"it is read as {file_format}: set `format` if that is wrong"
         raise problem from error
+
+
+def _without_untyped(
+    reader: DataFrameReader, known: StructType, path: str, uneven: UnevenFiles
+) -> DataFrame:
+    """The rows of all files; a column of which a file says no type is not read from it."""
+    if Path(path).is_dir():
+        reader = reader.option("basePath", path)
+    parts = [
+        reader.schema(without_fields(known, names)).load([escaped(str(f)) for f in files])
+        for names, files in uneven.untyped.items()
+    ]
+    rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+    in_path = [name for name in rows.columns if name not in known.names]
+    return rows.select(*(quoted(name) for name in (*known.names, *in_path)))
 
 
 def _is_one_small_file(path: str) -> bool:

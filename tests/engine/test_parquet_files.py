@@ -209,3 +209,59 @@ def test_fields_that_are_written_in_two_ways(spark: SparkSession, tmp_path: Path
     path = str(folder_of(tmp_path, *tables))
     rows = read_source(spark, Source("raw", "t", "`t_of_cases`", Span("s.yml"), path, "parquet"))
     assert sorted(map(tuple, rows.selectExpr("s.a", "s.b").collect())) == [(1, None), (2, "new")]
+
+
+TYPED = {
+    "text": pa.array(["a", "b"]),
+    "whole": pa.array([2**40, 1]),
+    "real": pa.array([0.5, 1.5]),
+    "flag": pa.array([True, False]),
+    "time": pa.array([dt.datetime(2024, 1, 2, 3), None], pa.timestamp("us")),
+}
+
+
+@pytest.mark.parametrize("null_first", [True, False])
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_a_column_that_is_null_in_a_whole_file(
+    spark: SparkSession, tmp_path: Path, null_first: bool, partitioned: bool
+) -> None:
+    nulls = {"id": pa.array([3]), **{name: pa.nulls(1) for name in TYPED}}
+    tables = [{"id": pa.array([1, 2]), **TYPED}, nulls]
+    folder = folder_of(tmp_path, *(reversed(tables) if null_first else tables))
+    if not partitioned:
+        for number, file in enumerate(sorted(folder.rglob("*.parquet"))):
+            file.rename(folder / f"{number}.parquet")
+            file.parent.rmdir()
+    source = Source("raw", "t", "raw__t", Span("sources.yml"), str(folder), "parquet")
+    rows = {r["id"]: r for r in read_source(spark, source).collect()}
+    assert sorted(rows) == [1, 2, 3]
+    assert [*rows[1].asDict()] == ["id", *TYPED, *(["day"] if partitioned else [])]
+    for name, values in TYPED.items():
+        assert [rows[1][name], rows[2][name]] == values.to_pylist(), name
+        assert rows[3][name] is None
+    if partitioned:
+        assert {r["day"] for r in rows.values()} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        (pa.array([1], pa.int32()), pa.array([2**40]), [1, 2**40]),
+        (pa.array([1]), pa.array(["B-2"]), ["1", "B-2"]),
+        (pa.array([1]), pa.array([1.5]), [1.0, 1.5]),
+        (
+            pa.array([dt.date(2024, 1, 1)]),
+            pa.array([dt.datetime(2024, 1, 2, 3)], pa.timestamp("us")),
+            [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2, 3)],
+        ),
+    ],
+)
+def test_files_of_orc_with_other_types(
+    spark: SparkSession, tmp_path: Path, old: pa.Array, new: pa.Array, wanted: list[object]
+) -> None:
+    for number, (column, more) in enumerate(((old, {}), (new, {"y": pa.array(["n"])}))):
+        orc.write_table(pa.table({"x": column, **more}), tmp_path / f"{number}.orc")
+    source = Source("raw", "t", "raw__t", Span("sources.yml"), str(tmp_path), "orc")
+    rows = read_source(spark, source).orderBy("x").collect()
+    assert [r["x"] for r in rows] == wanted
+    assert {r["y"] for r in rows} == {None, "n"}
