@@ -35,6 +35,7 @@ _MULTI_LINE = "multiLine"
 # Options by which lines or quotes are not what they are by default.
 _OTHER_LINES = frozenset({_MULTI_LINE.lower(), "linesep", "quote"})
 _QUOTE = '"'
+_WIDE = ("UTF-16", "UTF-32", "UTF16", "UTF32")
 # Of a file whose quotes are part of texts, so many lines are looked at, with what follows each.
 _MOST, _BYTES = 100, 2**20
 # Files that are larger together are not searched for ragged rows.
@@ -54,6 +55,9 @@ def line_options(spark: SparkSession, path: str, options: Mapping[str, str]) -> 
     given = {name.lower(): value for name, value in options.items()}
     if _OTHER_LINES & given.keys():
         return {}
+    if given.get("encoding", given.get("charset", "")).upper().startswith(_WIDE):
+        # Spark looks for the bytes of line breaks before it decodes.
+        return {_MULTI_LINE: "true"}
     files = files_at(Path(path))
     if files is None:
         broken = _odd_lines(spark, path)

@@ -163,11 +163,15 @@ def known_failure(text: str) -> Known | None:
 def condition_of(error: Exception) -> str:
     """Spark's error condition (`UNRESOLVED_COLUMN.WITH_SUGGESTION`), or an empty string."""
     condition = error.getCondition() if isinstance(error, PySparkException) else ""
+    if not condition and (named := _CONDITION.search(str(error))):
+        # What py4j hands on has it in its text alone.
+        return named[1]
     if condition == _MANY and (first := _FIRST_OF_MANY.search(str(error))):
         return first.group(1)
     return str(condition or "")
 
 
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
 _CALLING = "An error occurred while calling"
 _CAUSE = re.compile(
     r"^(?:: |Caused by: )(?:[\w$]+\.)*([\w$]+(?:Exception|Error): .+)$", re.MULTILINE

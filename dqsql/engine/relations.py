@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dqsql import separators
 from dqsql.compiler.segments import handed_on
 from dqsql.dialect import quoted, unquoted
 from dqsql.engine.csv_files import line_options, ragged_notes
@@ -26,13 +27,13 @@ from dqsql.engine.failures import (
     translated,
 )
 from dqsql.engine.parquet_files import UnevenFiles, uneven_files
-from dqsql.engine.paths import escaped, file_or_pattern, named_in, named_in_paths
+from dqsql.engine.paths import escaped, file_or_pattern, files_at, named_in, named_in_paths
 from dqsql.engine.registered import Registered
 from dqsql.engine.selects import select
 from dqsql.engine.session_use import put_view
 from dqsql.engine.statements import tables_in
 from dqsql.engine.values import merged_schema, types_of, without_fields
-from dqsql.errors import SourceNotFoundError, error_of
+from dqsql.errors import QueryError, SourceNotFoundError, Span, error_of
 from dqsql.model.project import CheckModel, Project, Source, view_name
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 # Spark's option to take the columns of all Parquet or ORC files, not of one.
 _MERGE = "mergeSchema"
+# Options of Spark, in lower case, that say how CSV files are read.
+_SEPARATORS = frozenset({"sep", "delimiter"})
+_ENCODINGS = frozenset({"encoding", "charset"})
 # The column that Spark adds where it has seen lines that are no JSON.
 _CORRUPT = "_corrupt_record"
 # Bytes of a file that Spark does not split (spark.sql.files.openCostInBytes).
@@ -93,6 +97,7 @@ def register_source(
             known = merged_schema(schemas, in_path)
         if uneven is not None:
             on_uneven(uneven)
+        _refuse_several_values(source, options, root or Path.cwd(), what, place)
         if known is not None:
             reader = reader.schema(known)
         if isinstance(known, StructType) and uneven is not None and uneven.untyped:
@@ -115,7 +120,7 @@ def register_source(
             raise SourceNotFoundError(
                 f"{what} has no line that is a JSON object",
                 span=place,
-                hint="if an object goes over several lines, write options: {multiLine: true}",
+                hint="if each file is one object or one array, write options: {multiLine: true}",
             )
         if _is_one_small_file(source.path):
             # Spark reads it in one task anyway; knowing so, it plans no shuffle behind it.
@@ -127,12 +132,32 @@ def register_source(
             raise SourceNotFoundError(
                 f"{what} has no files at {source.path}",
                 span=place,
-                hint="check path in the sources file",
+                hint="its files lie in folders: write options: {recursiveFileLookup: true}"
+                if files_at(Path(source.path))
+                else "check path in the sources file",
             ) from error
         problem = translate(error, f"cannot read {what}", place)
         if condition_of(error).startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")):
             problem.hint = f"it is read as {file_format}: set `format` if that is wrong"
         raise problem from error
+
+
+def _refuse_several_values(
+    source: Source, options: Mapping[str, str], root: Path, what: str, place: Span | None
+) -> None:
+    """Refuse JSON files of which Spark would read the first object alone. Raises QueryError."""
+    given = {name.lower(): value.lower() for name, value in options.items()}
+    if source.file_format != "json" or given.get("multiline") != "true" or source.path is None:
+        return
+    for file in files_at(Path(source.path)) or ():
+        if separators.has_several_values(file):
+            raise QueryError(
+                f"{what}: {named_in(file, root)} has several JSON values, and with multiLine Spark"
+                " reads the first alone",
+                span=place,
+                hint="write each object in one line and leave multiLine out, or make the file one"
+                " array (`jq -c .` and `jq -s .` do it)",
+            )
 
 
 def _without_untyped(
@@ -189,8 +214,19 @@ def _uneven(source: Source) -> UnevenFiles | None:
 def _options(spark: SparkSession, source: Source, *, merge: bool) -> dict[str, str]:
     if source.path is None or source.file_format != "csv":
         return {**source.options, **({_MERGE: "true"} if merge else {})}
-    given = {"header": "true", "inferSchema": "true", **source.options}
+    files = files_at(Path(source.path)) or ()
+    found = _seen(min(files), source.options) if files else {}
+    given = {"header": "true", "inferSchema": "true", **found, **source.options}
     return csv_options(spark, source.path, given)
+
+
+def _seen(file: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """What the beginning of a CSV file says of its separator and encoding, where nobody has."""
+    names = {name.lower() for name in given}
+    seen = {} if names & _SEPARATORS else separators.csv_options(file)
+    return {
+        k: v for k, v in seen.items() if k == "sep" or (k == "encoding" and not names & _ENCODINGS)
+    }
 
 
 def csv_options(spark: SparkSession, path: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -279,7 +315,7 @@ def _register_noted(
     elif source.file_format == "json" and _CORRUPT in spark.table(source.relation).columns:
         done.notes.append(
             f"{source.full_name}: some lines are no JSON objects and become rows of nulls; the"
-            f" column {_CORRUPT} has their text. If objects go over several lines, set"
+            f" column {_CORRUPT} has their text. If each file is one object or one array, set"
             " options: {multiLine: true}"
         )
 

@@ -14,11 +14,11 @@ import yaml
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span
 from dqsql.loading.documents import Document, Section
-from dqsql.loading.separators import csv_options, json_options
 from dqsql.model.project import Source
 from dqsql.model.settings import as_mapping, as_names, as_text
 from dqsql.model.wording import scalar_text
 from dqsql.resources import expanded
+from dqsql.separators import csv_options, json_options
 
 # The source that is proposed for files that none names.
 UNNAMED = "files"

@@ -23,7 +23,6 @@ from dqsql.dialect import aliased, call, column, formula, literal, quoted, to_sq
 from dqsql.engine.batches import BatchRequest, period_of
 from dqsql.engine.measuring import Measurer, made_up_model
 from dqsql.errors import QueryError, SourceNotFoundError, SqlSyntaxError, UsageError
-from dqsql.loading.separators import separator_note
 from dqsql.model.limits import limits_of
 from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
@@ -32,6 +31,7 @@ from dqsql.monitors.subjects import Subject, Subjects, check_names, files_named
 from dqsql.runner.compilation import Where
 from dqsql.runner.profile import ProfileWithSketches, measured_profile
 from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.separators import separator_note
 from dqsql.suggestions import across, rules
 from dqsql.suggestions.batches import (
     DayCounts,

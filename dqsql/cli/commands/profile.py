@@ -10,9 +10,9 @@ import click
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
-from dqsql.loading.separators import separator_note
 from dqsql.report.profile import ColumnLine, ProfileTable, profile_table, save_profiles
 from dqsql.report.text import display_width, printable, shorten
+from dqsql.separators import separator_note
 
 _BARS, _ASCII_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
 _WIDEST_TYPE = 40

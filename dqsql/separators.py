@@ -1,10 +1,11 @@
-"""How CSV and JSON files that nobody has declared are read: what their beginning shows."""
+"""How CSV and JSON files are read where nobody has said it: what their beginning shows."""
 
 from __future__ import annotations
 
 import codecs
 import csv
 import json
+import re
 from collections.abc import Sequence
 from io import StringIO
 from itertools import islice
@@ -14,6 +15,10 @@ from dqsql.resources import unpacked
 
 COMMA = ","
 _OTHERS = (";", "\t", "|")
+# Of JSON: texts, in which brackets mean nothing, and brackets.
+_JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+# So much is searched for the end of the first value.
+_LOOKED_AT = 16 * 2**20
 # What is looked at of a file.
 _BYTES = 64 * 1024
 _RECORDS = 20
@@ -55,6 +60,21 @@ def json_options(file: Path) -> dict[str, str]:
     except ValueError:
         return {"multiLine": "true"}
     return {}
+
+
+def has_several_values(file: Path) -> bool:
+    """Whether a JSON file of this machine holds more than one value, as far as its beginning shows.
+
+    With `multiLine`, Spark reads the first of them and no other.
+    """
+    with unpacked(file) as read:
+        text = read.read(_LOOKED_AT).decode("utf-8-sig", errors="replace")
+    depth = 0
+    for token in _JSON.finditer(text):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
+        if depth == 0:
+            return bool(text[token.end() :].strip())
+    return False
 
 
 def _separator_of(text: str) -> str:
