@@ -23,13 +23,19 @@ from dqsql.compiler.monitors import (
 )
 from dqsql.compiler.output_columns import OutputColumns, case_matters, row_columns
 from dqsql.compiler.predicates import MetricUse, Predicate
-from dqsql.compiler.privacy import pii_columns, private_keys, unknown_columns, unknown_private
+from dqsql.compiler.privacy import (
+    pii_columns,
+    private_keys,
+    unknown_columns,
+    unknown_private,
+    withheld,
+)
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MonitorCall, Resolver
 from dqsql.compiler.states import ROW_COLUMNS, StateRegistry
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, nearest
-from dqsql.model.monitors import MonitorUse, monitor_specs
+from dqsql.model.monitors import AUTO, MonitorUse, monitor_specs
 from dqsql.model.plan import (
     Bounds,
     Check,
@@ -279,6 +285,7 @@ class _ModelCompiler:
         own = call.kind if spec.severity is severity else ""
         thresholds.refuse_idle_after(annotation, severity, own)
         watched = self._watched(annotation, call)
+        self._refuse_withheld(annotation, watched)
         about = {w.about for w in watched if w.about}
         named = spec.compared and len(about) == 1
         fields = self._declared(annotation, about.pop() if named else annotation.column)
@@ -290,6 +297,20 @@ class _ModelCompiler:
             demand=call.demand,
             relations=self._relations(annotation, call),
         )
+
+    def _refuse_withheld(self, annotation: Annotation, watched: Sequence[Watched]) -> None:
+        """Refuse a monitor none of whose metrics is kept, since they are private values."""
+        if not (watched and self._private) or AUTO in annotation.settings.tags:
+            return
+        wanted = {w.alias for w in watched}
+        metrics = [m for m in self.metrics.values() if m.alias in wanted]
+        if withheld(metrics, self.states.states, self._private) == wanted:
+            raise CompileError(
+                f"{annotation.expression.strip()} has nothing to learn from: values of private"
+                " columns are not kept",
+                span=annotation.span,
+                hint="watch what is no value of a row: completeness, count_distinct, mean",
+            )
 
     def _relations(self, annotation: Annotation, call: MonitorCall) -> tuple[str, ...]:
         """The other relations that a monitor reads."""

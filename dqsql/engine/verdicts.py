@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
+from dqsql.compiler.privacy import pii_columns, withheld
 from dqsql.engine.history import stored_rows
+from dqsql.engine.rows import Row
 from dqsql.engine.storage import Store
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import as_known, batch_order
-from dqsql.model.plan import Declared
+from dqsql.model.plan import Declared, Plan
 from dqsql.model.project import WARN_HALF, Severity
 from dqsql.model.results import FINDINGS, BatchStatus, Status, distance_outside
 from dqsql.model.tables import BATCHES, RESULTS
@@ -23,6 +26,8 @@ _Place = tuple[str, str, str | None]  # check, batch, segment
 _LOOKED_AT = 400
 _SUGGESTED, _NEAR = 5, 3
 _STATUS = ("check_id", "batch", "status")
+# What of a verdict may tell values.
+_TELLING = ("observed", "observed_text", "message", "details")
 _COLUMNS = (*_STATUS, "segment", "severity", "message")
 
 
@@ -238,6 +243,17 @@ class StoredVerdicts:
             if Status.PASS in seen and not seen & FINDINGS:
                 passed.setdefault(check_id, []).append(batch)
         return passed
+
+
+def replaced_rows(plan: Plan, rows: Sequence[Row], now: dt.datetime) -> list[Row]:
+    """Verdicts of a model as they are kept when others take their place.
+
+    Without values that have become private since.
+    """
+    hidden = withheld(plan.metrics, plan.states, pii_columns(plan.model))
+    private = {d.id for d in plan.declared if not hidden.isdisjoint(d.metrics)}
+    kept = dict.fromkeys(_TELLING) | {"replaced_at": now}
+    return [{**r, **(kept if r["check_id"] in private else {"replaced_at": now})} for r in rows]
 
 
 def checked_batches(store: Store, model: str, *, retired: bool = True) -> list[str]:

@@ -159,7 +159,11 @@ def payload(kind: str, project: str, notices: Sequence[Notice]) -> dict[str, Any
             "attachments": [{"contentType": kind_of_content, "content": card}],
         }
     names = Notice.__dataclass_fields__
-    findings = [{name: getattr(n, name) for name in names} for n in notices]
+    # What reads it may show it on a terminal; keys are as they are.
+    findings = [
+        {name: getattr(n, name) for name in names} | {"message": printable(n.message)}
+        for n in notices
+    ]
     return {"project": project, "title": title, "findings": findings}
 
 

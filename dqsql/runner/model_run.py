@@ -42,7 +42,7 @@ from dqsql.engine.rows import Row, model_rows
 from dqsql.engine.storage import BatchPart
 from dqsql.engine.totals import CumulativeRun, meaning_notes
 from dqsql.engine.vanished import with_vanished
-from dqsql.engine.verdicts import StoredVerdicts
+from dqsql.engine.verdicts import StoredVerdicts, replaced_rows
 from dqsql.errors import error_of
 from dqsql.model.batches import batch_order
 from dqsql.model.events import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
@@ -324,7 +324,7 @@ class ModelRun:
         self.ledger.update({batch: self.ledger[batch].reopened for batch in again})
         self.journal.reopen(ledger_rows({**self.retired, **self.ledger}))
         verdicts = stored_rows(self.store, RESULTS, self.plan.model.name, again)
-        return [{**row, "replaced_at": self.now} for row in verdicts]
+        return replaced_rows(self.plan, verdicts, self.now)
 
     # --- statements ----------------------------------------------------------------------------
 

@@ -87,24 +87,24 @@ def test_column_annotation(
 @pytest.mark.parametrize(
     ("annotation", "scan"),
     [
-        ("@accepted_values('a', 'b''c')", "`x` IS NULL OR `x` IN ('a', 'b\\'c')"),
-        ("@in_range(-1, 1)", "`x` IS NULL OR `x` BETWEEN -1 AND 1"),
-        ("@in_range(high => 2, low => 1)", "`x` IS NULL OR `x` BETWEEN 1 AND 2"),
-        ("@non_negative", "`x` IS NULL OR `x` >= 0"),
-        ("@positive", "`x` IS NULL OR `x` > 0"),
-        ("@less_than(y)", "`x` IS NULL OR `y` IS NULL OR `x` < `y`"),
-        ("@greater_than(y + 1)", "`x` IS NULL OR (`y` + 1) IS NULL OR `x` > (`y` + 1)"),
-        ("@equal_to(5)", "`x` IS NULL OR 5 IS NULL OR `x` = 5"),
-        ("@matches('^\\\\d+$')", "`x` IS NULL OR `x` RLIKE '^\\\\d+$'"),
-        ("@satisfies(x > y or x is null)", "`x` > `y` OR `x` IS NULL"),
-        ("@satisfies_if(y > 0, x > 0)", "CASE WHEN (`y` > 0) THEN (`x` > 0) ELSE TRUE END"),
+        ("@accepted_values('a', 'b''c')", "(`x` IS NULL OR `x` IN ('a', 'b\\'c'))"),
+        ("@in_range(-1, 1)", "coalesce(`x` BETWEEN -1 AND 1, TRUE)"),
+        ("@in_range(high => 2, low => 1)", "coalesce(`x` BETWEEN 1 AND 2, TRUE)"),
+        ("@non_negative", "(`x` IS NULL OR `x` >= 0)"),
+        ("@positive", "(`x` IS NULL OR `x` > 0)"),
+        ("@less_than(y)", "(`x` IS NULL OR `y` IS NULL OR `x` < `y`)"),
+        ("@greater_than(y + 1)", "(`x` IS NULL OR (`y` + 1) IS NULL OR `x` > (`y` + 1))"),
+        ("@equal_to(5)", "(`x` IS NULL OR 5 IS NULL OR `x` = 5)"),
+        ("@matches('^\\\\d+$')", "(`x` IS NULL OR `x` RLIKE '^\\\\d+$')"),
+        ("@satisfies(x > y or x is null)", "(`x` > `y` OR `x` IS NULL)"),
+        ("@satisfies_if(y > 0, x > 0)", "(CASE WHEN (`y` > 0) THEN (`x` > 0) ELSE TRUE END)"),
     ],
 )
 def test_condition_on_every_row(compile_model: CompileModel, annotation: str, scan: str) -> None:
     plan = compile_model(of_column(annotation)).plan
     (check,) = plan.checks
     assert to_sql(check.predicate) == "(`m0` = 1)"
-    assert [to_sql(s.scan) for s in plan.states] == ["count(*)", f"count_if(({scan}))"]
+    assert [to_sql(s.scan) for s in plan.states] == ["count(*)", f"count_if({scan})"]
     assert to_sql(plan.metrics[0].finish).endswith("/ nullif(((`rows`)), 0))")
 
 

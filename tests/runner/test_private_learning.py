@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from dqsql.errors import EngineError, UnknownNameError, UsageError
+from dqsql.errors import CompileError, EngineError, UnknownNameError, UsageError
 from dqsql.runner import index
 from dqsql.runner.compilation import Where
 
@@ -79,3 +79,31 @@ def test_a_mistyped_private_column_of_a_star_stops_the_model(new_project: NewPro
         project.run(store_failures=True)
     assert "did you mean 'diagnosis'" in str(e.value.hint)
     assert "dq_metrics" not in {p.name for p in (project.root / "warehouse" / "dq").iterdir()}
+
+
+@pytest.mark.parametrize("check", ["anomaly(max(salary))", "anomaly(median(salary))"])
+def test_a_monitor_of_values_that_are_not_kept_is_refused(
+    new_project: NewProject, check: str
+) -> None:
+    project = new_project(MODEL.replace("@avh\n  born", f"@{check}\n  born"), DATA)
+    with pytest.raises(CompileError, match="values of private columns are not kept"):
+        project.run()
+
+
+def test_verdicts_of_before_a_column_was_private_are_kept_without_values(
+    new_project: NewProject,
+) -> None:
+    sql = (
+        "{{ config(batch_by = 'day') }}\nselect day, id,\n  salary, -- @max < 9\n"
+        "  diagnosis -- @max = 'x' @count_distinct = 1\nfrom {{ source('raw', 't') }}\n"
+    )
+    project = new_project(sql, DATA)
+    project.run()
+    path = project.root / "checks" / "m.sql"
+    path.write_text(sql.replace("'day') }}", "'day', pii = ['salary', 'diagnosis']) }}"))
+    project.run(full_refresh=True)
+    kept = project.rows("dq_result_history")
+    assert len(kept) == 36
+    # Numbers of values stay.
+    assert {r["observed"] for r in kept} == {None, 1.0}
+    assert not any("CNRY" in str(r) or "5070" in str(r) for r in kept)
