@@ -9,6 +9,11 @@ _ELLIPSIS = "..."
 # Characters that reorder what a terminal shows.
 _BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
+# A copy of ASCII that nothing shows.
+_TAGS = ("\U000e0000", "\U000e007f")
+# Control characters, and what begins another line or paragraph.
+_CONTROLS = frozenset({"Cc", "Zl", "Zp"})
+
 
 def printable(text: str) -> str:
     """Return `text` on one line and without control characters.
@@ -23,7 +28,8 @@ def printable(text: str) -> str:
 
 
 def _is_control(character: str) -> bool:
-    return unicodedata.category(character) == "Cc" or character in _BIDIRECTIONAL
+    is_hidden = character in _BIDIRECTIONAL or _TAGS[0] <= character <= _TAGS[1]
+    return is_hidden or unicodedata.category(character) in _CONTROLS
 
 
 def shorten(text: str, width: int) -> str:
