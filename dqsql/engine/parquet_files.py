@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,20 +22,30 @@ _LARGE = {
 
 
 @dataclass(frozen=True)
+class AlikeFiles:
+    """Files with one schema, the newest last.
+
+    `untyped` are the names, in lower case, of the columns that it says no type of, since they are
+    null, and that of others does: Spark takes such a column for one of whole numbers.
+    """
+
+    files: Sequence[Path]
+    untyped: frozenset[str]
+
+
+@dataclass(frozen=True)
 class UnevenFiles:
     """Files that have columns which others lack.
 
     `missing` are the columns that older files have and the `newest` one lacks; columns may also be
-    fields of structs, of which none is listed. `unlike` has a file of each schema, the newest last,
-    where types differ, and is empty elsewhere. With each file are the names, in lower case, of the
-    columns that it says no type of, since they are null, and others do. Where there are, `untyped`
-    has all files by these names: Spark takes such a column for one of whole numbers.
+    fields of structs, of which none is listed. Where types differ, `unlike` has all files by their
+    schemas, that of the newest last, and `others` those that were not looked at.
     """
 
     newest: Path
     missing: Sequence[str]
-    unlike: Mapping[Path, Collection[str]] = field(default_factory=dict)
-    untyped: Mapping[frozenset[str], Sequence[Path]] = field(default_factory=dict)
+    unlike: Sequence[AlikeFiles] = ()
+    others: Sequence[Path] = ()
 
 
 def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
@@ -55,8 +65,7 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     merging = _Merging()
     merged: dict[str, pa.Field] = {}
     names: dict[Path, set[str]] = {}
-    nulls: dict[Path, frozenset[str]] = {}
-    schemas: dict[pa.Schema, Path] = {}
+    schemas: dict[pa.Schema, list[Path]] = {}
     for file in files:
         try:
             schema = _schema(file, file_format)
@@ -68,15 +77,14 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
             known = merged.setdefault(column.name.lower(), column)
             merged[column.name.lower()] = known.with_type(merging.both(known.type, column.type))
         names[file] = {f.name.lower() for f in schema}
-        nulls[file] = frozenset(f.name.lower() for f in schema if pa.types.is_null(f.type))
-        schemas.pop(plain, None)
-        schemas[plain] = file
+        schemas[plain] = [*schemas.pop(plain, ()), file]
     typed = {name for name, known in merged.items() if not pa.types.is_null(known.type)}
-    untyped: dict[frozenset[str], list[Path]] = {}
-    for file in every:
-        untyped.setdefault(nulls.get(file, frozenset()) & typed, []).append(file)
-    is_untyped = any(untyped)
-    if not (merging.widened or merging.lacking or is_untyped) and all(
+    unlike = [
+        AlikeFiles(some, frozenset(f.name.lower() for f in s if pa.types.is_null(f.type)) & typed)
+        for s, some in schemas.items()
+    ]
+    differ = merging.widened or any(alike.untyped for alike in unlike)
+    if not (differ or merging.lacking) and all(
         file_columns == merged.keys() for file_columns in names.values()
     ):
         return None
@@ -85,9 +93,9 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     # What the path says, `day=2024-01-01`, is a column of all rows.
     newest |= named_in_paths(path, files[-1:], {})
     missing = sorted(merged[name].name for name in merged.keys() - newest)
-    unlike = {file: nulls[file] & typed for file in schemas.values()}
-    differ = merging.widened or is_untyped
-    return UnevenFiles(files[-1], missing, unlike if differ else {}, untyped if is_untyped else {})
+    if not differ:
+        return UnevenFiles(files[-1], missing)
+    return UnevenFiles(files[-1], missing, unlike, [f for f in every if f not in names])
 
 
 @dataclass

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +27,18 @@ from dqsql.engine.failures import (
     translated,
 )
 from dqsql.engine.parquet_files import UnevenFiles, uneven_files
-from dqsql.engine.paths import escaped, file_or_pattern, files_at, named_in, named_in_paths
+from dqsql.engine.paths import file_or_pattern, files_at, named_in
 from dqsql.engine.registered import Registered
 from dqsql.engine.selects import select
 from dqsql.engine.session_use import put_view
 from dqsql.engine.statements import tables_in
-from dqsql.engine.values import merged_schema, types_of, without_fields
+from dqsql.engine.unlike_files import read_unlike
+from dqsql.engine.values import types_of
 from dqsql.errors import QueryError, SourceNotFoundError, Span, error_of
 from dqsql.model.project import CheckModel, Project, Source, view_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -70,8 +71,6 @@ def register_source(
     that its files are read with. Raises SourceNotFoundError where the file is missing or has no
     columns, EngineError where its files do not fit together.
     """
-    from pyspark.sql.types import StructType
-
     if source.path is None:
         return {}
     file_format = source.file_format or "parquet"
@@ -88,20 +87,13 @@ def register_source(
             check_headers(source, headers, root or Path.cwd(), about)
             known = common_schema(spark, source, headers, options)
             uneven = None if known is None else lacking(headers, known.names)
-        elif uneven is not None and uneven.unlike:
-            in_path = named_in_paths(source.path, [*uneven.unlike], options)
-            schemas = [
-                without_fields(reader.load(escaped(str(file))).schema, untyped)
-                for file, untyped in uneven.unlike.items()
-            ]
-            known = merged_schema(schemas, in_path)
         if uneven is not None:
             on_uneven(uneven)
         _refuse_several_values(source, options, root or Path.cwd(), what, place)
         if known is not None:
             reader = reader.schema(known)
-        if isinstance(known, StructType) and uneven is not None and uneven.untyped:
-            rows = _without_untyped(reader, known, source.path, uneven)
+        if uneven is not None and uneven.unlike:
+            rows = read_unlike(reader, source.path, uneven, options)
         else:
             # Delta takes each letter of a path as it is.
             is_plain = file_format.lower() == "delta"
@@ -158,21 +150,6 @@ def _refuse_several_values(
                 hint="write each object in one line and leave multiLine out, or make the file one"
                 " array (`jq -c .` and `jq -s .` do it)",
             )
-
-
-def _without_untyped(
-    reader: DataFrameReader, known: StructType, path: str, uneven: UnevenFiles
-) -> DataFrame:
-    """The rows of all files; a column of which a file says no type is not read from it."""
-    if Path(path).is_dir():
-        reader = reader.option("basePath", path)
-    parts = [
-        reader.schema(without_fields(known, names)).load([escaped(str(f)) for f in files])
-        for names, files in uneven.untyped.items()
-    ]
-    rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
-    in_path = [name for name in rows.columns if name not in known.names]
-    return rows.select(*(quoted(name) for name in (*known.names, *in_path)))
 
 
 def _is_one_small_file(path: str) -> bool:

@@ -140,7 +140,7 @@ def without_fields(schema: StructType, names: Collection[str]) -> StructType:
 
 
 def _merged_type(types: Sequence[DataType]) -> DataType:
-    from pyspark.sql.types import ArrayType, MapType, StructType
+    from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
     if all(isinstance(t, StructType) for t in types):
         return merged_schema([t for t in types if isinstance(t, StructType)])
@@ -150,7 +150,10 @@ def _merged_type(types: Sequence[DataType]) -> DataType:
         maps = [t for t in types if isinstance(t, MapType)]
         key = _merged_type([t.keyType for t in maps])
         return MapType(key, _merged_type([t.valueType for t in maps]))
-    return widest_type(types) or types[-1]
+    if (widest := widest_type(types)) is not None:
+        return widest
+    is_nested = any(isinstance(t, StructType | ArrayType | MapType) for t in types)
+    return types[-1] if is_nested else StringType()
 
 
 def survives_arrow(spark_type: str) -> bool:

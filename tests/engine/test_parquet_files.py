@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import os
 import shutil
 from pathlib import Path
@@ -243,25 +244,48 @@ def test_a_column_that_is_null_in_a_whole_file(
         assert {r["day"] for r in rows.values()} == {0, 1}
 
 
+DAY, HOUR = dt.date(2024, 1, 1), dt.datetime(2024, 1, 2, 3)
+
+
+@pytest.mark.parametrize("kind", ["orc", "parquet"])
 @pytest.mark.parametrize(
-    ("old", "new", "wanted"),
+    ("one", "other", "wanted"),
     [
         (pa.array([1], pa.int32()), pa.array([2**40]), [1, 2**40]),
         (pa.array([1]), pa.array(["B-2"]), ["1", "B-2"]),
-        (pa.array([1]), pa.array([1.5]), [1.0, 1.5]),
+        # As pandas writes whole numbers of which one is missing.
+        (pa.array([1]), pa.array([2.0, None]), [None, 1.0, 2.0]),
+        (pa.array([1], pa.int32()), pa.array([1.5]), [1.0, 1.5]),
+        (pa.array([0.5], pa.float32()), pa.array([1.5]), [0.5, 1.5]),
+        (pa.array([True]), pa.array([2]), ["2", "true"]),
         (
-            pa.array([dt.date(2024, 1, 1)]),
-            pa.array([dt.datetime(2024, 1, 2, 3)], pa.timestamp("us")),
-            [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2, 3)],
+            pa.array([decimal.Decimal("1.5")], pa.decimal128(4, 1)),
+            pa.array([decimal.Decimal("2.25")], pa.decimal128(6, 2)),
+            [decimal.Decimal("1.5"), decimal.Decimal("2.25")],
+        ),
+        (
+            pa.array([DAY]),
+            pa.array([HOUR], pa.timestamp("us", "UTC")),
+            [dt.datetime(2024, 1, 1), HOUR],
         ),
     ],
 )
-def test_files_of_orc_with_other_types(
-    spark: SparkSession, tmp_path: Path, old: pa.Array, new: pa.Array, wanted: list[object]
+def test_files_with_other_types(
+    spark: SparkSession,
+    tmp_path: Path,
+    kind: str,
+    one: pa.Array,
+    other: pa.Array,
+    wanted: list[object],
 ) -> None:
-    for number, (column, more) in enumerate(((old, {}), (new, {"y": pa.array(["n"])}))):
-        orc.write_table(pa.table({"x": column, **more}), tmp_path / f"{number}.orc")
-    source = Source("raw", "t", "raw__t", Span("sources.yml"), str(tmp_path), "orc")
-    rows = read_source(spark, source).orderBy("x").collect()
-    assert [r["x"] for r in rows] == wanted
-    assert {r["y"] for r in rows} == {None, "n"}
+    write = orc.write_table if kind == "orc" else pq.write_table
+    for name, files in (("up", (one, other)), ("down", (other, one))):
+        folder = tmp_path / name
+        folder.mkdir()
+        for number, column in enumerate(files):
+            more = {"y": pa.array(["n"] * len(column))} if number else {}
+            write(pa.table({"x": column, **more}), folder / f"{number}.{kind}")
+        source = Source("raw", "t", f"`raw__{name}`", Span("sources.yml"), str(folder), kind)
+        rows = read_source(spark, source).orderBy("x").collect()
+        assert [r["x"] for r in rows] == wanted, name
+        assert {r["y"] for r in rows} == {None, "n"}
