@@ -6,6 +6,7 @@ import codecs
 import csv
 import json
 import re
+import zlib
 from collections.abc import Sequence
 from io import StringIO
 from itertools import islice
@@ -16,13 +17,15 @@ from dqsql.resources import unpacked
 COMMA = ","
 _OTHERS = (";", "\t", "|")
 # Of JSON: texts, in which brackets mean nothing, and brackets.
-_JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_JSON = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 # So much is searched for the end of the first value.
-_LOOKED_AT = 16 * 2**20
+_LOOKED_AT = 2**20
+# What is the matter, reading the file will say.
+_UNREADABLE = (OSError, EOFError, zlib.error)
 # What is looked at of a file.
 _BYTES = 64 * 1024
 _RECORDS = 20
-_UTF_16 = "UTF-16"
+_UTF_16, _UTF_32 = "UTF-16", "UTF-32"
 
 
 def csv_options(file: Path, separator: str | None = None) -> dict[str, str]:
@@ -42,7 +45,7 @@ def csv_options(file: Path, separator: str | None = None) -> dict[str, str]:
         options["encoding"] = encoding
     broken = any("\n" in value for record in _records(text, separator) for value in record)
     # Spark looks for the bytes of line breaks before it decodes, which halves UTF-16's characters.
-    if broken or encoding == _UTF_16:
+    if broken or encoding in (_UTF_16, _UTF_32):
         options["multiLine"] = "true"
     return options
 
@@ -63,32 +66,46 @@ def json_options(file: Path) -> dict[str, str]:
 
 
 def has_several_values(file: Path) -> bool:
-    """Whether a JSON file of this machine holds more than one value, as far as its beginning shows.
+    """Whether a JSON file of this machine holds several objects or arrays, as its beginning shows.
 
-    With `multiLine`, Spark reads the first of them and no other.
+    With `multiLine`, Spark reads the first of them and no other. What is no plain JSON, as with
+    texts in single quotes or another encoding, is taken for one.
     """
-    with unpacked(file) as read:
-        text = read.read(_LOOKED_AT).decode("utf-8-sig", errors="replace")
-    depth = 0
+    try:
+        with unpacked(file) as read:
+            text = read.read(_LOOKED_AT).decode("utf-8-sig", errors="replace")
+    except _UNREADABLE:
+        return False
+    depth = end = 0
     for token in _JSON.finditer(text):
+        if "'" in text[end : token.start()] or "\0" in text[end : token.start()]:
+            return False
+        end = token.end()
         depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
         if depth == 0:
-            return bool(text[token.end() :].strip())
+            return text[end:].lstrip().startswith(("{", "[", ","))
     return False
 
 
 def _separator_of(text: str) -> str:
+    widths = [len(record) for record in _records(text, COMMA)]
+    # Of rows that do not fit, a warning tells.
+    if widths and widths[0] > 1 and 2 * widths.count(widths[0]) > len(widths):
+        return COMMA
     fitting = [s for s in _OTHERS if _fits(text, s)]
-    return fitting[0] if len(fitting) == 1 and not _fits(text, COMMA) else COMMA
+    return fitting[0] if len(fitting) == 1 else COMMA
 
 
 def _encoding_of(data: bytes) -> str | None:
+    if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return _UTF_32
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _UTF_16
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
-        return "ISO-8859-1"
+        # A stray byte among letters of UTF-8 is no other encoding.
+        return "ISO-8859-1" if data.decode("utf-8", errors="ignore").isascii() else None
     return None
 
 
@@ -108,7 +125,7 @@ def _beginning(file: Path) -> bytes:
     try:
         with unpacked(file) as read:
             data = read.read(_BYTES)
-    except (OSError, EOFError):
+    except _UNREADABLE:
         # Reading it will say what is the matter.
         return b""
     # The last record may go on.

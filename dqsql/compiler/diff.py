@@ -373,8 +373,13 @@ def _hashed(columns: Iterable[ComparedColumn], values: Sequence[exp.Expr]) -> ex
     structs.
     """
     empty = (exp.Paren(this=exp.Is(this=v.copy(), expression=exp.Null())) for v in values)
+    # -0.0 is 0.0 wherever it stands.
     nested = (
-        formula("to_json(named_struct('value', {0}), map('ignoreNullFields', 'false'))", v.copy())
+        formula(
+            "replace(to_json(named_struct('value', {0}), map('ignoreNullFields', 'false')),"
+            " '-0.0', '0.0')",
+            v.copy(),
+        )
         for v, c in zip(values, columns, strict=True)
         if "<" in c.spark_type
     )

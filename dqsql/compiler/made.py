@@ -28,10 +28,12 @@ class Definitions:
     """The expressions that stand in the SELECT of a model under each name, in lower case.
 
     Also those of subqueries and CTEs: what a name at the top is made of is found by names. None
-    are known of a SELECT that sqlglot does not read.
+    are known of a SELECT that sqlglot does not read. `bare` gives for each how it is
+    computed: without days, which may be those of the run, and without relations; "" for a name.
     """
 
     by_name: dict[str, dict[str, set[str]]]
+    bare: dict[str, str]
 
     @classmethod
     @lru_cache(maxsize=64)
@@ -40,6 +42,7 @@ class Definitions:
         query = parse_statement(sql)
         query = None if query is None else _written_alike(query)
         definitions: dict[str, dict[str, set[str]]] = {}
+        bare: dict[str, str] = {}
         for select in query.find_all(exp.Select) if query is not None else ():
             relations = _relations(select)
             for made in select.expressions:
@@ -53,12 +56,17 @@ class Definitions:
                     names = {c.name.lower() for c in projection.find_all(exp.Column)}
                     text = projection.sql(dialect="spark", comments=False)
                     text = text if relation is None else f"{relation}.{name}"
+                    bare[text] = "" if handed_on else _bare(projection)
                     definitions.setdefault(name, {})[text] = names
-        return cls(definitions)
+        return cls(definitions, bare)
 
     def behind(self, name: str) -> list[str]:
         """All expressions that a column is made of, in the order of their texts."""
         return sorted(self.reached({name})[1])
+
+    def computed(self, name: str) -> list[str]:
+        """The same as `bare`."""
+        return [self.bare[text] for text in self.behind(name) if self.bare[text]]
 
     def reached(self, columns: Collection[str]) -> tuple[set[str], set[str]]:
         """The names that columns are made of, themselves included, and the expressions."""
@@ -71,6 +79,13 @@ class Definitions:
             texts.update(text for each in definitions for text in each)
             todo = {n for each in definitions for read in each.values() for n in read} - names
         return names, texts
+
+
+def _bare(projection: exp.Expr) -> str:
+    projection = projection.copy()
+    for column in projection.find_all(exp.Column):
+        column.set("table", None)
+    return _without_days(projection.sql(dialect="spark", comments=False))
 
 
 def _relations(select: exp.Select) -> dict[str, str]:

@@ -89,7 +89,7 @@ class Meaning:
             _segments(plan.model),
             made,
             rows,
-            {c: _hash(definitions.behind(c)) for c in sorted(seen & known.keys())},
+            {c: _hash(definitions.computed(c)) for c in sorted(seen & known.keys())},
         )
 
     @classmethod
@@ -150,10 +150,25 @@ class Meaning:
         )
 
     def watched_otherwise(self, text: str) -> tuple[str, ...]:
-        """The columns that monitors watch, and that earlier were another expression."""
+        """The columns that monitors watch, and that earlier were another expression.
+
+        Without those that `changes` tells of.
+        """
         before = Meaning.read(text)
-        old = {} if before is None else before.watched
-        return tuple(sorted(c for c, made in self.watched.items() if made != old.get(c, made)))
+        old, told = ({}, {}) if before is None else (before.watched, before.columns)
+        changed = {c for c, made in self.watched.items() if made != old.get(c, made)}
+        return tuple(
+            sorted(c for c in changed if c not in told or told[c] == self.columns.get(c, told[c]))
+        )
+
+    def other_segments(self, text: str) -> str | None:
+        """How segments are called otherwise than in an earlier meaning, in words."""
+        before = Meaning.read(text)
+        was = None if before is None else before.segment_by
+        if was in (None, self.segment_by) or not self.segment_by or not (was or self.columns):
+            return None
+        now, before_it = ", ".join(self.segment_by), ", ".join(was or ()) or "not set"
+        return f"segment_by is {now}, and was {before_it}"
 
     def changes(self, text: str) -> tuple[str, ...]:
         """What is otherwise than in an earlier meaning, in words."""
@@ -161,9 +176,6 @@ class Meaning:
         if before is None:
             return ()
         changes = []
-        if self.columns and self.segment_by and before.segment_by not in (None, self.segment_by):
-            was = ", ".join(before.segment_by or ()) or "not set"
-            changes.append(f"segment_by is {', '.join(self.segment_by)}, and was {was}")
         for name in self.columns.keys() & before.columns.keys():
             (expression, kind), (old, old_kind) = self.columns[name], before.columns[name]
             if kind != old_kind and kind and old_kind:

@@ -7,7 +7,9 @@ batch and is not stored; a metric made of it has no value for others to see.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -40,6 +42,8 @@ _MEASURES = frozenset(
 # The pivot of central moments: the upper digits of a value that all rows share, as of their mean.
 _SPLITTER = "68719476737"
 _VALUE = "value"
+# What a model itself calls private, in its `config(..)`.
+_OWN_PII = re.compile(r"""\bpii\b["']?\s*[=:]\s*(\[[^\]]*\]|'[^']*'|"[^"]*")""")
 
 
 def is_private(table: FrequencyTable, private: Collection[str]) -> bool:
@@ -126,10 +130,21 @@ def pii_columns(model: CheckModel) -> frozenset[str]:
 
 
 def private_of_relation(models: Collection[CheckModel], unique_id: str | None) -> frozenset[str]:
-    """The private columns of a check model, or of a source by the models that read it."""
+    """The private columns of a check model, or of a source by the models that read it.
+
+    A column of a source is also private if a private column of a model is made of one of its name.
+    """
     itself = [m for m in models if m.unique_id == unique_id]
-    about = itself or [m for m in models if unique_id in m.depends_on]
-    return frozenset[str]().union(*map(pii_columns, about))
+    if itself:
+        return pii_columns(itself[0])
+    readers = [m for m in models if unique_id in m.depends_on]
+    made_of = {
+        source.rpartition(".")[2]
+        for model in readers
+        for name in pii_columns(model)
+        for source in _sources(model.sql, name)
+    }
+    return frozenset(made_of).union(*map(pii_columns, readers))
 
 
 def hides_values(model: CheckModel, column: str | None, settings: CheckSettings) -> bool:
@@ -175,7 +190,7 @@ def unknown_private(model: CheckModel, known: Sequence[str]) -> list[UnknownName
     A mistyped name would protect nothing. The project's `pii` for a folder of models lists what
     some of them have.
     """
-    text = model.raw_sql
+    text = " ".join(_OWN_PII.findall(model.raw_sql))
     own = [n for n in model.config.pii if f"'{n}'" in text or f'"{n}"' in text]
     return unknown_columns(model, own, known)
 
@@ -196,8 +211,8 @@ def unknown_columns(
             f"config names the column {name!r}, which the SELECT does not have",
             span=Span(model.path),
             hint=f"{near} Or add it to the SELECT"
-            if (near := nearest(name, known))
-            else f"add it to the SELECT; its columns are {', '.join(known)}",
+            if (near := nearest(name, known)) and model.columns is not None
+            else near or f"the columns of the SELECT are {', '.join(known)}",
         )
         for name in named
         if name.lower() not in lower
@@ -263,6 +278,7 @@ def _taken_whole(model: CheckModel) -> str | None:
     return table.name if plain and isinstance(table, exp.Table) else None
 
 
+@lru_cache(maxsize=256)
 def _sources(sql: str, name: str) -> frozenset[str]:
     """The columns of tables that an output column shows something of, as `table.column`."""
     try:

@@ -60,12 +60,14 @@ class Usable:
         values: n x P.
         null_rates: how likely each has no value, see `Clause.null_rate`.
         distances: which of them compare two batches.
+        steady: which of them never changed, see `never_changed`.
     """
 
     positions: tuple[int, ...]
     values: FloatArray
     null_rates: tuple[float, ...]
     distances: BoolArray
+    steady: tuple[bool, ...]
 
 
 def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
@@ -93,6 +95,7 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
     there = np.isfinite(values[:, changed_row(history)])
     chosen = np.flatnonzero(~left_out & enough & there)
     chosen_values = values[chosen]
+    steady = tuple(never_changed(history.metrics[i], values[i]) for i in chosen)
     if not paper:
         if ROWS in history.metrics:
             counts = values[history.metrics.index(ROWS)]
@@ -102,7 +105,16 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
             ).reshape(chosen_values.shape)
         chosen_values = without_outliers_each(chosen_values, distance[chosen])
     rates = tuple(_null_rate(int(missing[i]), int(sizes[i])) for i in chosen)
-    return Usable(tuple(chosen.tolist()), chosen_values, rates, distance[chosen])
+    return Usable(tuple(chosen.tolist()), chosen_values, rates, distance[chosen], steady)
+
+
+def never_changed(metric: str, values: FloatArray) -> bool:
+    """Whether a metric has been the same in all batches, also those that are not learned from.
+
+    Distances are of two batches: that they were zero says that no batch was unlike another, and not
+    how far the next may be.
+    """
+    return metric not in DISTANCE_METRICS and is_constant(values[usable(values)])
 
 
 def _follow_digits(known: Mapping[str, FloatArray]) -> BoolArray:
@@ -332,9 +344,8 @@ def _column_series(
                     metric, level, transform.log, *widths, constant=same
                 )
             known = values[np.isfinite(values)]
-            yield CandidateSeries(
-                metric, transform, known, variants, floor, column.null_rates[number]
-            )
+            null_rate, steady = column.null_rates[number], column.steady[number]
+            yield CandidateSeries(metric, transform, known, variants, floor, null_rate, steady)
 
 
 def _ranges(history: ColumnHistory) -> FloatArray:

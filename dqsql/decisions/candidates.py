@@ -41,6 +41,7 @@ class CandidateSeries:
         issues: transformed metric of the injected variants, V values; NaN if it has no value.
         floor: resolution to add to the spread, 0 in paper mode.
         null_rate: probability that a good batch has no value, see `Clause.null_rate`.
+        steady: whether the metric never changed.
     """
 
     metric: str
@@ -49,6 +50,7 @@ class CandidateSeries:
     issues: FloatArray
     floor: float
     null_rate: float = 0.0
+    steady: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +176,7 @@ class _AlikeSeries:
         bands = [
             fpr_bounds.dead_bands(one.metric, one.values, one.transform.lag > 0) for one in many
         ]
-        constant = fpr_bounds.all_equal(values)
+        constant = np.array([one.steady for one in many])
         center = values.mean(axis=1)
         return cls(many, budgets, values, issues, center, spread, np.array(bands), constant)
 
@@ -260,12 +262,19 @@ class _AlikeSeries:
         return np.asarray((counts > 0) & (wider != counts), dtype=np.bool_)
 
 
-def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: float) -> Clause:
+def refit(
+    clause: Clause,
+    values: FloatArray,
+    bounds: fpr_bounds.Bounds,
+    floor: float,
+    *,
+    steady: bool = False,
+) -> Clause:
     """Return a clause with all its numbers computed again, at the half-widths that it has.
 
     A half-width is the candidate's whose bound is nearest. For the history that the clause was
     learned from the same clause comes out, up to rounding. `floor` is the resolution to add to the
-    spread, of 'calibrated' bounds.
+    spread, of 'calibrated' bounds; `steady` says whether the metric never changed.
     """
     center, spread = float(values.mean()), float(values.std(ddof=1))
     size = int(values.size)
@@ -285,7 +294,6 @@ def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: 
     sides: list[float] = []
     fpr, difference = 0.0, clause.transform.lag > 0
     bands = fpr_bounds.dead_bands(clause.metric, values, difference)
-    constant = fpr_bounds.all_equal(values)
     for side, bound, band in ((-1.0, clause.lower, bands[0]), (1.0, clause.upper, bands[1])):
         if np.isinf(bound):
             sides.append(bound)
@@ -294,7 +302,7 @@ def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: 
         extreme = (float((side * (values - center)).max()) - band) / spread
         sides.append(center + side * (band + width * spread))
         degrees = fpr_bounds.tail_dof(size, clause.metric, difference)
-        fpr += float(fpr_bounds.calibrated_fpr(width, size, extreme, degrees, constant))
+        fpr += float(fpr_bounds.calibrated_fpr(width, size, extreme, degrees, steady))
     known = replace(clause, center=center, spread=spread, history_size=size)
     return replace(known, lower=sides[0], upper=sides[1], fpr=fpr)
 

@@ -171,7 +171,11 @@ def condition_of(error: Exception) -> str:
     return str(condition or "")
 
 
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
+_CONDITION = re.compile(
+    r"^(?:: |Caused by: )?(?:[\w$]+\.)+[\w$]+(?:Exception|Error): "
+    r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ",
+    re.MULTILINE,
+)
 _CALLING = "An error occurred while calling"
 _CAUSE = re.compile(
     r"^(?:: |Caused by: )(?:[\w$]+\.)*([\w$]+(?:Exception|Error): .+)$", re.MULTILINE
@@ -214,7 +218,9 @@ def translate(error: Exception, doing: str, span: Span | None = None) -> EngineE
         kind = ConnectionLostError if known.final else QueryError
         return kind(f"{doing}: {known.told(str(error))}", span=span, hint=known.hint)
     if _hiding.get() and not isinstance(error, AnalysisException):
-        hidden_message = f"{doing}: {condition or type(error).__name__} {_HIDDEN}"
+        # What only the text says may be of values.
+        own = condition if isinstance(error, PySparkException) else ""
+        hidden_message = f"{doing}: {own or type(error).__name__} {_HIDDEN}"
         return QueryError(hidden_message, span=span)
     message = f"{doing}: {first_sentence(error)}"
     if condition.startswith(_NOT_FOUND):

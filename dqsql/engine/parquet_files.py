@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from dqsql.engine.paths import files_at, named_in_paths
 
 # Of more files the oldest and the newest are looked at, half of them each: columns come with time.
-_MOST = 200
+_MOST = 2000
 _LARGE = {
     pa.large_string(): pa.string(),
     pa.string_view(): pa.string(),
@@ -39,13 +39,12 @@ class UnevenFiles:
 
     `missing` are the columns that older files have and the `newest` one lacks; columns may also be
     fields of structs, of which none is listed. Where types differ, `unlike` has all files by their
-    schemas, that of the newest last, and `others` those that were not looked at.
+    schemas, that of the newest last.
     """
 
     newest: Path
     missing: Sequence[str]
     unlike: Sequence[AlikeFiles] = ()
-    others: Sequence[Path] = ()
 
 
 def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
@@ -56,10 +55,9 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     latter; and not where types have nothing in common, though nobody may read that column. None
     where all have the same columns.
     """
-    every = sorted(files_at(Path(path)) or (), key=lambda f: (f.stat().st_mtime, f))
-    if len(every) < 2:
+    files = sorted(files_at(Path(path)) or (), key=lambda f: (f.stat().st_mtime, f))
+    if len(files) < 2:
         return None
-    files = every
     if len(files) > _MOST:
         files = [*files[: _MOST // 2], *files[-_MOST // 2 :]]
     merging = _Merging()
@@ -93,9 +91,7 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     # What the path says, `day=2024-01-01`, is a column of all rows.
     newest |= named_in_paths(path, files[-1:], {})
     missing = sorted(merged[name].name for name in merged.keys() - newest)
-    if not differ:
-        return UnevenFiles(files[-1], missing)
-    return UnevenFiles(files[-1], missing, unlike, [f for f in every if f not in names])
+    return UnevenFiles(files[-1], missing, unlike if differ else ())
 
 
 @dataclass

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from dqsql import separators
 from dqsql.compiler.segments import handed_on
 from dqsql.dialect import quoted, unquoted
-from dqsql.engine.csv_files import line_options, ragged_notes
+from dqsql.engine.csv_files import has_header, line_options, ragged_notes, separator_of
 from dqsql.engine.csv_headers import IN_PATH, check_headers, common_schema, headers_of, lacking
 from dqsql.engine.failures import (
     SPARK_FAILURES,
@@ -47,6 +47,7 @@ _MERGE = "mergeSchema"
 # Options of Spark, in lower case, that say how CSV files are read.
 _SEPARATORS = frozenset({"sep", "delimiter"})
 _ENCODINGS = frozenset({"encoding", "charset"})
+_OTHER_JSON = _ENCODINGS | {"pathglobfilter"}
 # The column that Spark adds where it has seen lines that are no JSON.
 _CORRUPT = "_corrupt_record"
 # Bytes of a file that Spark does not split (spark.sql.files.openCostInBytes).
@@ -125,7 +126,7 @@ def register_source(
                 f"{what} has no files at {source.path}",
                 span=place,
                 hint="its files lie in folders: write options: {recursiveFileLookup: true}"
-                if files_at(Path(source.path))
+                if files_at(Path(source.path)) and not _read_by_spark(source.path)
                 else "check path in the sources file",
             ) from error
         problem = translate(error, f"cannot read {what}", place)
@@ -141,7 +142,9 @@ def _refuse_several_values(
     given = {name.lower(): value.lower() for name, value in options.items()}
     if source.file_format != "json" or given.get("multiline") != "true" or source.path is None:
         return
-    for file in files_at(Path(source.path)) or ():
+    if any(name.startswith("allow") or name in _OTHER_JSON for name in given):
+        return
+    for file in _read_by_spark(source.path):
         if separators.has_several_values(file):
             raise QueryError(
                 f"{what}: {named_in(file, root)} has several JSON values, and with multiLine Spark"
@@ -191,19 +194,34 @@ def _uneven(source: Source) -> UnevenFiles | None:
 def _options(spark: SparkSession, source: Source, *, merge: bool) -> dict[str, str]:
     if source.path is None or source.file_format != "csv":
         return {**source.options, **({_MERGE: "true"} if merge else {})}
-    files = files_at(Path(source.path)) or ()
-    found = _seen(min(files), source.options) if files else {}
+    found = _seen(source.path, source.options)
     given = {"header": "true", "inferSchema": "true", **found, **source.options}
     return csv_options(spark, source.path, given)
 
 
-def _seen(file: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """What the beginning of a CSV file says of its separator and encoding, where nobody has."""
-    names = {name.lower() for name in given}
-    seen = {} if names & _SEPARATORS else separators.csv_options(file)
+def _seen(path: str, options: Mapping[str, str]) -> dict[str, str]:
+    """What CSV files of this machine say of their separator and encoding, where nobody has.
+
+    Nothing where the first and the last of them say different things.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    chosen = "pathglobfilter" in given or not has_header({"header": "true", **given})
+    files = () if chosen else _read_by_spark(path)
+    sep = separator_of(given) if given.keys() & _SEPARATORS else None
+    found = [separators.csv_options(f, sep) for f in (files[0], files[-1])] if files else [{}]
+    taken = {"multiLine", *(["sep"] if sep else ())}
+    taken |= {"encoding"} if given.keys() & _ENCODINGS else set()
     return {
-        k: v for k, v in seen.items() if k == "sep" or (k == "encoding" and not names & _ENCODINGS)
+        name: v for name, v in found[0].items() if name not in taken and found[-1].get(name) == v
     }
+
+
+def _read_by_spark(path: str) -> list[Path]:
+    """The files of this machine that are not empty, and that Spark reads by itself."""
+    files = sorted(files_at(Path(path)) or ())
+    if Path(path).is_dir():
+        files = [f for f in files if all("=" in p for p in f.relative_to(path).parts[:-1])]
+    return [file for file in files if file.stat().st_size]
 
 
 def csv_options(spark: SparkSession, path: str, given: Mapping[str, str]) -> dict[str, str]:

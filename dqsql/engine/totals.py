@@ -44,7 +44,7 @@ from dqsql.model.batches import batch_order
 from dqsql.model.plan import StateColumn
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord
-from dqsql.model.wording import plural
+from dqsql.model.wording import first_of, plural
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -201,6 +201,8 @@ def total_type(state_type: str) -> str:
 
 # Part of every fingerprint: a change of what totals hold makes the old ones void.
 _FORMAT = "1"
+# So many columns are named in a note.
+_NAMED = 5
 
 
 @dataclass
@@ -373,15 +375,17 @@ def meaning_notes(
         f"{change}: cumulative metrics leave out earlier batches of it; {again}"
         for change in meaning.changes(last.fingerprint)
     ]
+    if (segments := meaning.other_segments(last.fingerprint)) is not None:
+        notes.append(f"{segments}: its segments begin anew; {again}")
     notes += [
         f"{change}: cumulative metrics have earlier batches as they were then; {again}"
         for change in meaning.other_rows(last.fingerprint)
     ]
-    notes += [
-        f"the SELECT computes {column} by another expression than before: its monitors compare with"
-        f" earlier batches as they were then; {again}"
-        for column in meaning.watched_otherwise(last.fingerprint)
-    ]
+    if watched := meaning.watched_otherwise(last.fingerprint):
+        notes.append(
+            f"the SELECT computes {first_of(watched, _NAMED)} by another expression than before:"
+            f" monitors compare with earlier batches as they were then; {again}"
+        )
     if meaning.same_batches(last.fingerprint) and meaning.made_otherwise(last.fingerprint):
         notes.append(
             f"the SELECT computes {meaning.batch_by} by another expression than before, and batches"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from dqsql.dialect import quoted
 from dqsql.engine.parquet_files import UnevenFiles
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader
     from pyspark.sql.types import DataType, StructType
 
+# Spark's name of the file that a row is from.
+_FILE = "_metadata.file_path"
 _NESTED = frozenset({"struct", "array", "map"})
 # What Spark reads as a larger type by itself. All else is read as it is, and cast.
 _READ_AS = {
@@ -33,27 +36,43 @@ def read_unlike(
 
     Of a file that says no type of a column the column is not read, and null. Raises Spark's errors.
     """
+    from pyspark.sql import functions as F
+
     in_path = named_in_paths(path, [alike.files[-1] for alike in uneven.unlike], options)
+    found = [reader.load(escaped(str(alike.files[-1]))).schema for alike in uneven.unlike]
     schemas = [
-        without_fields(reader.load(escaped(str(alike.files[-1]))).schema, alike.untyped)
-        for alike in uneven.unlike
+        without_fields(own, alike.untyped) for own, alike in zip(found, uneven.unlike, strict=True)
     ]
-    wanted = merged_schema(schemas, in_path)
-    files: dict[StructType, list[Path]] = {wanted: [*uneven.others]}
-    for alike, own in zip(uneven.unlike, schemas, strict=True):
-        files.setdefault(_as_in_file(wanted, own, alike.untyped), []).extend(alike.files)
-    if len(files) == 1:
-        return reader.schema(wanted).load(file_or_pattern(path))
-    if Path(path).is_dir():
-        reader = reader.option("basePath", path)
+    wanted = _in_order(merged_schema(schemas, in_path), found)
+    place = file_or_pattern(path)
+    whole = reader.schema(wanted).load(place)
+    by_file = {
+        file.resolve(): _as_in_file(wanted, own, alike.untyped)
+        for alike, own in zip(uneven.unlike, schemas, strict=True)
+        for file in alike.files
+    }
+    files: dict[StructType, list[str]] = {}
+    for name in whole.inputFiles():
+        file = Path(unquote(urlsplit(name).path)).resolve()
+        # As Spark writes it elsewhere.
+        files.setdefault(by_file.get(file, wanted), []).append(name.replace("///", "/", 1))
+    if files.keys() <= {wanted}:
+        return whole
+    # Not by names of files: what their paths say must have one type in all parts.
     parts = [
-        _cast(reader.schema(own).load([escaped(str(file)) for file in some]), wanted)
+        _cast(reader.schema(own).load(place).where(F.col(_FILE).isin(some)), wanted)
         for own, some in files.items()
-        if some
     ]
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
-    others = [name for name in rows.columns if name not in wanted.names]
-    return rows.select(*(quoted(name) for name in (*wanted.names, *others)))
+    return rows.select(*map(quoted, whole.columns))
+
+
+def _in_order(columns: StructType, schemas: Sequence[StructType]) -> StructType:
+    """The columns in the order of the files, those without a type among them."""
+    from pyspark.sql.types import StructType
+
+    order = list(dict.fromkeys(field.name.lower() for schema in schemas for field in schema))
+    return StructType(sorted(columns, key=lambda field: order.index(field.name.lower())))
 
 
 def _as_in_file(wanted: StructType, own: StructType, untyped: Collection[str]) -> StructType:

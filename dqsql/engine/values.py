@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dqsql.dialect import quoted
-from dqsql.model.types import TIMES, is_number
+from dqsql.model.types import TIMES, holds, is_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +40,7 @@ def without_values(frame: DataFrame, names: Collection[str]) -> DataFrame:
         return frame
     # What holds a VARIANT cannot be null on its way to Python.
     types = {
-        f.name: "string" if "variant" in f.dataType.simpleString() else f.dataType
+        f.name: "string" if holds(f.dataType.simpleString(), "variant") else f.dataType
         for f in frame.schema.fields
     }
     return frame.withColumns({n: F.lit(None).cast(k) for n, k in types.items() if n in names})

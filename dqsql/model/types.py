@@ -16,6 +16,15 @@ _TYPE = re.compile(r"(struct|array|map)<|[a-z_]+( [a-z ]+)?(\(|$)|string collate
 _SPATIAL = ("geometry", "geography")
 
 
+def holds(spark_type: str, kind: str) -> bool:
+    """Whether a type is `kind`, or has values of it within; names of fields are no types.
+
+    >>> holds("struct<v:array<variant>>", "variant"), holds("struct<variant:string>", "variant")
+    (True, False)
+    """
+    return re.search(rf"(?:^|[<,:]){kind}(?=[>,]|$)", spark_type) is not None
+
+
 def is_number(spark_type: str) -> bool:
     """Whether values are numbers: whole ones, floats or decimals, no booleans."""
     return spark_type in WHOLE_NUMBERS or spark_type in FLOATS or spark_type.startswith("decimal")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.keys import check_batch_by, model_view
@@ -16,6 +17,7 @@ from dqsql.compiler.privacy import private_of_relation
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import column, to_sql
+from dqsql.engine.paths import files_at
 from dqsql.engine.registered import Registered
 from dqsql.errors import DqsqlError, SourceNotFoundError, UsageError, nearest
 from dqsql.model.project import CheckModel, Project
@@ -75,12 +77,14 @@ class Lake:
 
     def private_of(self, name: str) -> frozenset[str]:
         """The private columns of a relation by the project's models, in lower case."""
-        models, path = self.project.models, str((self.project.root / name).resolve())
+        models, files = self.project.models, files_at(self.project.root / name) or ()
+        known = {file.resolve() for file in files}
         ids = [m.unique_id for m in models if m.name == name]
         ids += [
             s.unique_id
             for s in self.project.sources
-            if name in (s.full_name, s.relation) or s.path == path
+            if _plain(name) in (_plain(s.full_name), _plain(s.relation))
+            or (s.path and not known.isdisjoint(f.resolve() for f in files_at(Path(s.path)) or ()))
         ]
         return frozenset[str]().union(*(private_of_relation(models, i) for i in ids))
 
@@ -173,6 +177,11 @@ class Lake:
         batches = find_batches(self.spark, model.name, query)
         history = sorted((b for b in batches.rows if b is not None), key=batch_order)
         return _spread(history)
+
+
+def _plain(name: str) -> str:
+    """A table's name as Spark compares it."""
+    return name.replace("`", "").lower().removeprefix("spark_catalog.")
 
 
 def _spread(batches: list[str]) -> list[str]:

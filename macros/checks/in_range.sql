@@ -1,4 +1,4 @@
 {# Every value lies between low and high, both included; nulls pass, and a null bound is none. #}
 {% macro check_in_range(column, low, high) -%}
-    compliance(coalesce({{ column }} between {{ low }} and {{ high }}, true)) = 1
+    compliance({{ column }} is null or coalesce({{ column }} between {{ low }} and {{ high }}, true)) = 1
 {%- endmacro %}

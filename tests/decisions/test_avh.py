@@ -11,7 +11,7 @@ import pytest
 
 from dqsql.compiler.issues import issues
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
-from dqsql.decisions.avh_series import resolution, usable_of
+from dqsql.decisions.avh_series import never_changed, resolution, usable_of
 from dqsql.decisions.candidates import refit
 from dqsql.decisions.program import ProgramVerdict, UsualRows, breaks, of_usual_rows
 from dqsql.decisions.program_words import describe
@@ -580,7 +580,8 @@ def test_clauses_are_computed_again_from_their_history(bounds: str) -> None:
             values = column.values[:, column.metrics.index(clause.metric)]
             past = clause.transform.series(values)
             floor = resolution(clause.metric, clause.transform, values, ())
-            again = refit(clause, past[np.isfinite(past)], config.bounds, floor)
+            same = never_changed(clause.metric, values)
+            again = refit(clause, past[np.isfinite(past)], config.bounds, floor, steady=same)
             numbers = ("lower", "upper", "center", "spread", "fpr", "history_size")
             for name in numbers:
                 assert getattr(again, name) == pytest.approx(getattr(clause, name), rel=1e-10), name

@@ -56,7 +56,7 @@ PRETTY = "\n".join(json.dumps(o, indent=1) for o in OBJECTS)
 LINES = "\n".join(map(json.dumps, OBJECTS))
 
 
-@pytest.mark.parametrize("text", [PRETTY, LINES, LINES + "\n[]", "[1]\n2"])
+@pytest.mark.parametrize("text", [PRETTY, LINES, LINES + "\n[]"])
 def test_several_values_of_which_spark_would_read_one(
     spark: SparkSession, tmp_path: Path, text: str
 ) -> None:
@@ -68,11 +68,65 @@ def test_several_values_of_which_spark_would_read_one(
 
 
 @pytest.mark.parametrize(
-    "text", [json.dumps(OBJECTS, indent=1), json.dumps(OBJECTS[0], indent=1) + "\n\n", "", "7"]
+    ("text", "encoding"),
+    [
+        (json.dumps(OBJECTS, indent=1), "utf-8"),
+        (json.dumps(OBJECTS, indent=1), "utf-8-sig"),
+        (json.dumps(OBJECTS, indent=1), "utf-16"),
+        (json.dumps(OBJECTS[0], indent=1) + "\n\n\0", "utf-8"),
+        ("{'a': '} {'}", "utf-8"),
+        ("", "utf-8"),
+        ("7", "utf-8"),
+        # As JSON within JSON; cut, and as slow as it gets.
+        (json.dumps([json.dumps(OBJECTS * 9000)]), "utf-8"),
+        ('{"a": "' + 'x\\"' * 600_000, "utf-8"),
+    ],
 )
-def test_one_value_is_one(spark: SparkSession, tmp_path: Path, text: str) -> None:
-    (tmp_path / "a.json").write_text(text, encoding="utf-8")
+def test_one_value_is_one(tmp_path: Path, text: str, encoding: str) -> None:
+    (tmp_path / "a.json").write_text(text, encoding=encoding)
     assert not has_several_values(tmp_path / "a.json")
+
+
+def test_what_cannot_be_read_is_for_spark_to_tell(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").write_bytes(b"no gzip")
+    assert not has_several_values(tmp_path / "a.json.gz")
+    with pytest.raises(QueryError, match="cannot read"):
+        read_source(spark, source_at(tmp_path, "json", {"multiLine": "true"})).collect()
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "columns"),
+    [
+        # A stray byte in UTF-8.
+        ([b"id,gr\xc3\xb6\xc3\x9fe\n1,caf\xe9\n"], {}, ["id", "größe"]),
+        # Files that differ.
+        ([b"id,n\n1,caf\xe9\n", "id,n\n1,Köln\n".encode()], {}, ["id", "n"]),
+        (
+            [b"id,lat|lon,note\n1,2|3,a\n2,4|5,b\n3,4|5,c, and more\n"],
+            {},
+            ["id", "lat|lon", "note"],
+        ),
+        ([b"1;2\n3;4\n"], {"header": "false"}, ["_c0"]),
+        ([b"", b"a;b\n1;2\n"], {}, ["a", "b"]),
+        ([b"a;b\n1;caf\xe9\n"], {"sep": ";"}, ["a", "b"]),
+    ],
+)
+def test_what_is_not_sure_is_left(
+    spark: SparkSession,
+    tmp_path: Path,
+    files: list[bytes],
+    options: Mapping[str, str],
+    columns: list[str],
+) -> None:
+    for number, content in enumerate(files):
+        (tmp_path / f"{number}.csv").write_bytes(content)
+    rows = read_source(spark, source_at(tmp_path, "csv", options))
+    assert rows.columns == columns
+    texts = {str(value) for row in rows.collect() for value in row}
+    if options == {"sep": ";"}:
+        assert "café" in texts
+    if len(files) == 2 and files[0]:
+        assert "Köln" in texts
 
 
 def test_files_below_plain_folders(spark: SparkSession, tmp_path: Path) -> None:

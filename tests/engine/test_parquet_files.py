@@ -244,6 +244,39 @@ def test_a_column_that_is_null_in_a_whole_file(
         assert {r["day"] for r in rows.values()} == {0, 1}
 
 
+NULLS = {"x": pa.nulls(1), "id": pa.array([9])}
+SOME = {"x": pa.array(["a"]), "id": pa.array([1])}
+
+
+@pytest.mark.parametrize(
+    ("files", "pattern", "wanted"),
+    [
+        # What paths say has one type in all parts.
+        ({"store=001/a": SOME, "store=A12/a": NULLS}, "", {(1, "a", "001"), (9, None, "A12")}),
+        ({"store=1/a b%20ü": NULLS, "store=2/a": SOME}, "", {(1, "a", 2), (9, None, 1)}),
+        ({"t1/store=1/a": SOME, "t1/store=2/a": NULLS}, "t*", {(1, "a", 1), (9, None, 2)}),
+        # Spark does not read folders that say nothing.
+        ({"a": SOME, "b": NULLS, "archive/c": SOME}, "", {(1, "a"), (9, None)}),
+    ],
+)
+def test_parts_are_of_the_files_that_spark_reads(
+    spark: SparkSession,
+    tmp_path: Path,
+    files: dict[str, dict[str, pa.Array]],
+    pattern: str,
+    wanted: set[tuple[object, ...]],
+) -> None:
+    for name, columns in files.items():
+        file = tmp_path / f"{name}.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(columns), file)
+    source = Source("raw", "t", "`raw__parts`", Span("s.yml"), str(tmp_path / pattern), "parquet")
+    rows = read_source(spark, source)
+    assert rows.columns[:2] == ["x", "id"]
+    found = {(r["id"], r["x"], *r[2:]) for r in rows.collect()}
+    assert found == wanted
+
+
 DAY, HOUR = dt.date(2024, 1, 1), dt.datetime(2024, 1, 2, 3)
 
 

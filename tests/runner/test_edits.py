@@ -41,7 +41,10 @@ from {{ source('raw', 't') }}
 
 @pytest.mark.parametrize(
     ("segments", "note"),
-    [("'kind', 'country'", "segment_by is kind, country, and was"), ("'Country', 'kind'", "")],
+    [
+        ("'kind', 'country'", "segment_by is kind, country, and was country, kind: its segments"),
+        ("'Country', 'kind'", "segment_by is Country, kind, and was country, kind: its segments"),
+    ],
 )
 def test_segments_that_are_called_otherwise_begin_anew(
     new_project: NewProject, segments: str, note: str
@@ -76,10 +79,24 @@ def test_another_expression_is_told_where_monitors_compare_with_the_old_one(
     project.run()
     edit(project, "amount --", "amount * 100 as amount --")
     next_day(project, 10)
-    told = "the SELECT computes amount by another expression than before: its monitors compare"
+    told = "the SELECT computes amount by another expression than before: monitors compare"
     assert told in str(project.run().models[0].notes)
     next_day(project, 11)
     assert told not in str(project.run().models[0].notes)
+
+
+def test_what_a_run_renders_and_a_join_are_no_other_expression(new_project: NewProject) -> None:
+    sql = (
+        "{{ config(batch_by = 'day') }}\nselect o.day, o.id,\n"
+        "  datediff(date'2025-02-05', o.day) + o.amount as age -- @anomaly(mean(age))\n"
+        "from {{ source('raw', 't') }} o\n-- @anomaly(mean(id))\n"
+    )
+    project = new_project(sql, DATA.format(days=9))
+    project.run()
+    edit(project, "2025-02-05", "2025-02-06")
+    edit(project, "}} o", "}} o left join (select 1 as one) b on o.id = b.one")
+    next_day(project, 10)
+    assert "computes age" not in str(project.run().models[0].notes)
 
 
 def test_a_column_under_its_own_name_is_the_same(new_project: NewProject) -> None:

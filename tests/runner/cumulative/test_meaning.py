@@ -235,7 +235,7 @@ def test_segments_that_come_later(begun: Project) -> None:
         text.replace("batch_by='day'", "batch_by='day', segment_by=['y']")
     )
     (found,) = begun.run(DAYS[2]).models
-    note = "segment_by is y, and was not set: cumulative metrics leave out earlier batches of it"
+    note = "segment_by is y, and was not set: its segments begin anew"
     assert any(n.startswith(note) for n in found.notes)
 
 

@@ -138,6 +138,7 @@ def test_odd_values(project: Project, table: Table) -> None:
 
 NESTED = (
     # Ours, theirs, whether they are the same.
+    ("array(0.0D)", "array(-0.0D)", True),
     ("array(1, 2)", "array(1, 2, null)", False),
     ("array(null, 1)", "array(1, null)", False),
     ("cast(array() as array<int>)", "array(cast(null as int))", False),
@@ -152,10 +153,13 @@ NESTED = (
 )
 
 
-def test_nulls_within_values(project: Project, table: Table) -> None:
+@pytest.mark.parametrize("repeated", [1, 2])
+def test_nulls_within_values(project: Project, table: Table, repeated: int) -> None:
     columns = [f"v{i}" for i in range(len(NESTED))]
-    table("o", "select 1 as k, " + ", ".join(f"{n[0]} as v{i}" for i, n in enumerate(NESTED)))
-    table("c", "select 1 as k, " + ", ".join(f"{n[1]} as v{i}" for i, n in enumerate(NESTED)))
+    for name, side in (("o", 0), ("c", 1)):
+        values = ", ".join(f"{pair[side]} as v{i}" for i, pair in enumerate(NESTED))
+        # Once with a key that occurs twice.
+        table(name, f"select explode(array(1, {repeated})) as k, {values}")
     lines = [f"-- @matches_relation(c, keys => k, columns => ({v})) {{name: {v}}}" for v in columns]
     project.write("m", "\n".join([*lines, "select * from o"]))
     found = {r.check_name: r.status for r in project.run().results}

@@ -12,7 +12,7 @@ import numpy as np
 from dqsql.decisions import completeness
 from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.avh import evaluate
-from dqsql.decisions.avh_series import resolution
+from dqsql.decisions.avh_series import never_changed, resolution
 from dqsql.decisions.candidates import refit
 from dqsql.decisions.magnitudes import usable, without_outliers
 from dqsql.decisions.program import COUNTED, ROWS, Clause, Program, breaks, of_usual_rows
@@ -268,6 +268,7 @@ def _again(
     if clause.method == COUNTED:
         return _counted(clause, stored)
     values = np.where(usable(values), values, np.nan)
+    steady = never_changed(clause.metric, values)
     if stored.details["bounds"] == "calibrated":
         if rows is not None:
             values = of_usual_rows(clause.metric, values, rows)
@@ -285,7 +286,7 @@ def _again(
         first, last = (stored.history.series(stored_key(k), stored.past) for k in details["days"])
         ranges = last - first
     floor = resolution(clause.metric, clause.transform, values, ranges)
-    return refit(clause, past, details["bounds"], floor)
+    return refit(clause, past, details["bounds"], floor, steady=steady)
 
 
 def _counted(clause: Clause, stored: StoredVerdict) -> Clause:
