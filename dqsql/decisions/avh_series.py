@@ -24,7 +24,9 @@ from dqsql.decisions.stationarity import Transform, choose_transforms, drifting
 from dqsql.model.metric_traits import (
     CATEGORICAL_DISTANCES,
     COMPLETENESS_METRICS,
+    COUNT_METRICS,
     DISTANCE_METRICS,
+    LENGTH_METRICS,
     OWN_METRICS,
     PATTERN_DISTANCES,
     PATTERN_PREFIX,
@@ -109,12 +111,12 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
 
 
 def never_changed(metric: str, values: FloatArray) -> bool:
-    """Whether a metric has been the same in all batches, also those that are not learned from.
+    """Whether a number or a length of values has been the same in all batches, learned from or not.
 
-    Distances are of two batches: that they were zero says that no batch was unlike another, and not
-    how far the next may be.
+    Others are made of single values or of two batches: that they were the same says little of how
+    far the next may be, and a bound on a median must not be cheaper than one on an extreme.
     """
-    return metric not in DISTANCE_METRICS and is_constant(values[usable(values)])
+    return metric in COUNT_METRICS | LENGTH_METRICS and is_constant(values[usable(values)])
 
 
 def _follow_digits(known: Mapping[str, FloatArray]) -> BoolArray:

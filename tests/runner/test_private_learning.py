@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -50,8 +51,11 @@ def test_evidence_of_private_columns_has_no_value_that_is_not_stored(
         assert math.isfinite(clean["row_count"]) and clean["complete_ratio"] == 1
 
 
-def test_an_index_has_no_patterns_of_private_columns(new_project: NewProject) -> None:
+def test_an_index_has_no_patterns_of_private_columns(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = new_project(MODEL, DATA)
+    monkeypatch.setattr(project.spark.sparkContext, "pythonExec", sys.executable)
     where = Where(project.root)
     index.build(where, spark=project.spark)
     rows = project.rows("dq_pattern_index")

@@ -66,7 +66,7 @@ ON_ORDERED = "@max is not null @min is not null @expect(max({c}) is not null) @f
 ON_NUMBERS = (
     "@mean > 0 @sum > 0 @stddev is not null @median > 0 @quantile(0.9) > 0 @range is not null"
     " @in_range(0, 10)"
-    " @less_than(5) @positive @anomaly(max({c})) @avh"
+    " @less_than(5) @positive @anomaly(mean({c})) @avh"
 )
 ON_TEXTS = (
     "@min_length > 0 @accepted_values('other-1') @matches('x') @pattern @avh @histogram is not null"
