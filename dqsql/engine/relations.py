@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dqsql import separators
 from dqsql.compiler.segments import handed_on
 from dqsql.dialect import quoted, unquoted
-from dqsql.engine.csv_files import has_header, line_options, ragged_notes, separator_of
+from dqsql.engine.csv_files import ragged_notes
 from dqsql.engine.csv_headers import IN_PATH, check_headers, common_schema, headers_of, lacking
 from dqsql.engine.failures import (
     SPARK_FAILURES,
@@ -26,6 +25,7 @@ from dqsql.engine.failures import (
     translate_model_error,
     translated,
 )
+from dqsql.engine.file_options import MERGE, options_of, read_by_spark, refuse_several_values
 from dqsql.engine.parquet_files import UnevenFiles, uneven_files
 from dqsql.engine.paths import file_or_pattern, files_at, named_in
 from dqsql.engine.registered import Registered
@@ -34,7 +34,7 @@ from dqsql.engine.session_use import put_view
 from dqsql.engine.statements import tables_in
 from dqsql.engine.unlike_files import read_unlike
 from dqsql.engine.values import types_of
-from dqsql.errors import QueryError, SourceNotFoundError, Span, error_of
+from dqsql.errors import SourceNotFoundError, error_of
 from dqsql.model.project import CheckModel, Project, Source, view_name
 
 if TYPE_CHECKING:
@@ -42,12 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-# Spark's option to take the columns of all Parquet or ORC files, not of one.
-_MERGE = "mergeSchema"
-# Options of Spark, in lower case, that say how CSV files are read.
-_SEPARATORS = frozenset({"sep", "delimiter"})
-_ENCODINGS = frozenset({"encoding", "charset"})
-_OTHER_JSON = _ENCODINGS | {"pathglobfilter"}
 # The column that Spark adds where it has seen lines that are no JSON.
 _CORRUPT = "_corrupt_record"
 # Bytes of a file that Spark does not split (spark.sql.files.openCostInBytes).
@@ -81,7 +75,7 @@ def register_source(
     known = known_schema(spark, source)
     try:
         uneven = _uneven(source)
-        options = _options(spark, source, merge=uneven is not None)
+        options = options_of(spark, source, merge=uneven is not None)
         reader = spark.read.format(file_format).options(**options)
         if file_format == "csv":
             headers = headers_of(source, options)
@@ -90,7 +84,7 @@ def register_source(
             uneven = None if known is None else lacking(headers, known.names)
         if uneven is not None:
             on_uneven(uneven)
-        _refuse_several_values(source, options, root or Path.cwd(), what, place)
+        refuse_several_values(source, options, root or Path.cwd(), what, place)
         if known is not None:
             reader = reader.schema(known)
         if uneven is not None and uneven.unlike:
@@ -126,33 +120,13 @@ def register_source(
                 f"{what} has no files at {source.path}",
                 span=place,
                 hint="its files lie in folders: write options: {recursiveFileLookup: true}"
-                if files_at(Path(source.path)) and not _read_by_spark(source.path)
+                if files_at(Path(source.path)) and not read_by_spark(source.path)
                 else "check path in the sources file",
             ) from error
         problem = translate(error, f"cannot read {what}", place)
         if condition_of(error).startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")):
             problem.hint = f"it is read as {file_format}: set `format` if that is wrong"
         raise problem from error
-
-
-def _refuse_several_values(
-    source: Source, options: Mapping[str, str], root: Path, what: str, place: Span | None
-) -> None:
-    """Refuse JSON files of which Spark would read the first object alone. Raises QueryError."""
-    given = {name.lower(): value.lower() for name, value in options.items()}
-    if source.file_format != "json" or given.get("multiline") != "true" or source.path is None:
-        return
-    if any(name.startswith("allow") or name in _OTHER_JSON for name in given):
-        return
-    for file in _read_by_spark(source.path):
-        if separators.has_several_values(file):
-            raise QueryError(
-                f"{what}: {named_in(file, root)} has several JSON values, and with multiLine Spark"
-                " reads the first alone",
-                span=place,
-                hint="write each object in one line and leave multiLine out, or make the file one"
-                " array (`jq -c .` and `jq -s .` do it)",
-            )
 
 
 def _is_one_small_file(path: str) -> bool:
@@ -185,54 +159,10 @@ def known_schema(spark: SparkSession, source: Source) -> str | StructType | None
 def _uneven(source: Source) -> UnevenFiles | None:
     """The Parquet or ORC files of a source, where Spark would not read all columns of all."""
     file_format = source.file_format or "parquet"
-    chosen = any(name.lower() == _MERGE.lower() for name in source.options)
+    chosen = any(name.lower() == MERGE.lower() for name in source.options)
     if source.path is None or chosen or file_format not in ("parquet", "orc"):
         return None
     return uneven_files(source.path, file_format)
-
-
-def _options(spark: SparkSession, source: Source, *, merge: bool) -> dict[str, str]:
-    if source.path is None or source.file_format != "csv":
-        return {**source.options, **({_MERGE: "true"} if merge else {})}
-    found = _seen(source.path, source.options)
-    given = {"header": "true", "inferSchema": "true", **found, **source.options}
-    return csv_options(spark, source.path, given)
-
-
-def _seen(path: str, options: Mapping[str, str]) -> dict[str, str]:
-    """What CSV files of this machine say of their separator and encoding, where nobody has.
-
-    Nothing where the first and the last of them say different things.
-    """
-    given = {name.lower(): value for name, value in options.items()}
-    chosen = "pathglobfilter" in given or not has_header({"header": "true", **given})
-    files = () if chosen else _read_by_spark(path)
-    sep = separator_of(given) if given.keys() & _SEPARATORS else None
-    found = [separators.csv_options(f, sep) for f in (files[0], files[-1])] if files else [{}]
-    taken = {"multiLine", *(["sep"] if sep else ())}
-    taken |= {"encoding"} if given.keys() & _ENCODINGS else set()
-    return {
-        name: v for name, v in found[0].items() if name not in taken and found[-1].get(name) == v
-    }
-
-
-def _read_by_spark(path: str) -> list[Path]:
-    """The files of this machine that are not empty, and that Spark reads by itself."""
-    files = sorted(files_at(Path(path)) or ())
-    if Path(path).is_dir():
-        files = [f for f in files if all("=" in p for p in f.relative_to(path).parts[:-1])]
-    return [file for file in files if file.stat().st_size]
-
-
-def csv_options(spark: SparkSession, path: str, given: Mapping[str, str]) -> dict[str, str]:
-    """The options for CSV files at a path: those `given`, and how values are quoted.
-
-    Raises Spark's errors.
-    """
-    # A quote within quotes is written twice, as RFC 4180 has it, and every spreadsheet. Spark's own
-    # default, a backslash, cuts such values at their next comma.
-    options = {"escape": '"', **given}
-    return {**options, **line_options(spark, path, options)}
 
 
 def register_model(

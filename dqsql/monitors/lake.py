@@ -101,7 +101,7 @@ class Lake:
 
     def _others(self, name: str) -> dict[str, DataFrame]:
         from dqsql.engine.failures import translated
-        from dqsql.engine.relations import csv_options
+        from dqsql.engine.file_options import csv_options
         from dqsql.patterns.spark_job import file_format, sources
 
         known = [m.name for m in self.project.models]
