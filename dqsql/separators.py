@@ -139,8 +139,9 @@ def _fits(text: str, separator: str) -> bool:
 
 def _records(text: str, separator: str) -> list[list[str]]:
     """The first records; none where Python's reader refuses them."""
-    records = csv.reader(StringIO(text, newline=""), delimiter=separator)
     try:
+        records = csv.reader(StringIO(text, newline=""), delimiter=separator)
         return list(islice(filter(None, records), _RECORDS))
-    except csv.Error:
+    except (csv.Error, TypeError):
+        # Python knows no separators of several characters.
         return []

@@ -19,8 +19,11 @@ _GENERATORS = frozenset(
     for name in ("explode", "posexplode", "inline", "stack", "json_tuple")
     for outer in ("", "_outer")
 )
-# A day or a month, as text or number, or seconds since 1970.
-_DAY = re.compile(r"(19|20)\d\d[-/.]?[01]\d([-/.]?[0-3]\d)?|\b1\d{9}(\d{3})?\b")
+# A day or a month, as text or number, also with a time, or seconds since 1970.
+_DAY = re.compile(
+    r"(19|20)\d\d[-/.]?[01]\d([-/.]?[0-3]\d)?"
+    r"([ T]\d\d:?\d\d(:?\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?|\b1\d{9}(\d{3})?\b"
+)
 
 
 @dataclass
@@ -66,7 +69,7 @@ class Definitions:
 
     def computed(self, name: str) -> list[str]:
         """The same as `bare`."""
-        return [self.bare[text] for text in self.behind(name) if self.bare[text]]
+        return sorted(self.bare[text] for text in self.behind(name) if self.bare[text])
 
     def reached(self, columns: Collection[str]) -> tuple[set[str], set[str]]:
         """The names that columns are made of, themselves included, and the expressions."""

@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.lineage import lineage
 
+from dqsql.compiler.made import Definitions
 from dqsql.compiler.trees import nodes
 from dqsql.dialect import formula, literal, parse_expression, parse_statement
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
@@ -142,7 +143,8 @@ def private_of_relation(models: Collection[CheckModel], unique_id: str | None) -
         source.rpartition(".")[2]
         for model in readers
         for name in pii_columns(model)
-        for source in _sources(model.sql, name)
+        # Of SQL that sqlglot's lineage does not follow, all that may be meant.
+        for source in _sources(model.sql, name) or Definitions.of(model.sql).reached({name})[0]
     }
     return frozenset(made_of).union(*map(pii_columns, readers))
 

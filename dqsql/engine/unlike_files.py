@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader
     from pyspark.sql.types import DataType, StructType
 
-# Spark's name of the file that a row is from.
-_FILE = "_metadata.file_path"
 _NESTED = frozenset({"struct", "array", "map"})
 # What Spark reads as a larger type by itself. All else is read as it is, and cast.
 _READ_AS = {
@@ -36,8 +34,6 @@ def read_unlike(
 
     Of a file that says no type of a column the column is not read, and null. Raises Spark's errors.
     """
-    from pyspark.sql import functions as F
-
     in_path = named_in_paths(path, [alike.files[-1] for alike in uneven.unlike], options)
     found = [reader.load(escaped(str(alike.files[-1]))).schema for alike in uneven.unlike]
     schemas = [
@@ -60,11 +56,14 @@ def read_unlike(
         return whole
     # Not by names of files: what their paths say must have one type in all parts.
     parts = [
-        _cast(reader.schema(own).load(place).where(F.col(_FILE).isin(some)), wanted)
-        for own, some in files.items()
+        _cast(_rows_of(reader.schema(own).load(place), some), wanted) for own, some in files.items()
     ]
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
     return rows.select(*map(quoted, whole.columns))
+
+
+def _rows_of(rows: DataFrame, files: Sequence[str]) -> DataFrame:
+    return rows.where(rows.metadataColumn("_metadata").getField("file_path").isin(list(files)))
 
 
 def _in_order(columns: StructType, schemas: Sequence[StructType]) -> StructType:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dqsql.dialect import quoted
-from dqsql.model.types import TIMES, holds, is_number
+from dqsql.model.types import TIMES, digits_of, holds, is_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,21 +99,31 @@ def _is_read(spark_type: str) -> bool:
     return is_number(spark_type) or spark_type in ("boolean", "void")
 
 
-# Of each row the later types have the values of the earlier ones, up to rounding.
-_WIDER = (
-    ("byte", "short", "integer", "long", "decimal", "float", "double"),
-    ("date", "timestamp_ntz", "timestamp"),
-)
+# Of each row the later types have the values of the earlier ones.
+_WHOLE = ("byte", "short", "integer", "long")
+_TIMES = ("date", "timestamp_ntz", "timestamp")
+_FLOATS = frozenset({"float", "double"})
+_MOST_DIGITS = 38
 
 
 def widest_type(kinds: Sequence[DataType]) -> DataType | None:
-    """The one of some types that has the values of all; None where there is none among them."""
+    """A type that has the values of some types, of doubles up to rounding; None for no such."""
+    from pyspark.sql.types import DecimalType, DoubleType, FloatType
+
     names = {kind.typeName() for kind in kinds}
-    for row in _WIDER:
-        if names <= set(row):
-            # Of decimals, the one with more digits.
-            return max(kinds, key=lambda k: (row.index(k.typeName()), getattr(k, "precision", 0)))
-    return kinds[0] if len(set(kinds)) == 1 else None
+    if len(set(kinds)) == 1:
+        return kinds[0]
+    for row in (_WHOLE, _TIMES):
+        if names <= {*row}:
+            return max(kinds, key=lambda kind: row.index(kind.typeName()))
+    if not names <= {*_WHOLE, *_FLOATS, "decimal"}:
+        return None
+    if names & _FLOATS:
+        return FloatType() if names <= {"float", "byte", "short"} else DoubleType()
+    digits = [parts for kind in kinds if (parts := digits_of(kind.simpleString())) is not None]
+    scale = max(scale for _, scale in digits)
+    whole = max(precision - scale for precision, scale in digits)
+    return DecimalType(whole + scale, scale) if whole + scale <= _MOST_DIGITS else None
 
 
 def merged_schema(schemas: Sequence[StructType], left_out: Collection[str] = ()) -> StructType:

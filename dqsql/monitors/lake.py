@@ -79,7 +79,11 @@ class Lake:
         """The private columns of a relation by the project's models, in lower case."""
         models, files = self.project.models, files_at(self.project.root / name) or ()
         known = {file.resolve() for file in files}
-        ids = [m.unique_id for m in models if m.name == name]
+        ids = [
+            m.unique_id
+            for m in models
+            if m.name == name or (m.relation and _plain(m.relation) == _plain(name))
+        ]
         ids += [
             s.unique_id
             for s in self.project.sources

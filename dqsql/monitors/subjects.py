@@ -218,10 +218,12 @@ class Subjects:
                 return self.find(source.full_name)
             if files:
                 return self._file(path, files)
-        full_name, frame = Lake(self.project, self.spark, 1).single(name)
+        lake = Lake(self.project, self.spark, 1)
+        full_name, frame = lake.single(name)
         view = "relation__" + re.sub(r"\W+", "_", full_name)
         types = register(frame, view_name(view))
-        return Subject(full_name, view, types, _reads(full_name) if _is_file(name) else full_name)
+        reads, private = _reads(full_name) if _is_file(name) else full_name, lake.private_of(name)
+        return Subject(full_name, view, types, reads, private=private)
 
     def _file(self, path: Path, files: Sequence[Path] = ()) -> Subject:
         """A file, or the files of a pattern, that no source names, read as if one did."""

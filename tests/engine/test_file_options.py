@@ -45,6 +45,15 @@ def test_separators_and_encodings_are_seen(
     ]
 
 
+@pytest.mark.parametrize("separator", ["::", "||"])
+def test_separators_of_several_characters(
+    spark: SparkSession, tmp_path: Path, separator: str
+) -> None:
+    (tmp_path / "t.csv").write_text(CSV.replace(";", separator), encoding="utf-8")
+    rows = read_source(spark, source_at(tmp_path, "csv", {"sep": separator}))
+    assert rows.columns == ["day", "id", "name"]
+
+
 def test_what_is_said_is_kept(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(CSV, encoding="utf-8")
     rows = read_source(spark, source_at(tmp_path, "csv", {"sep": "#"}))

@@ -257,6 +257,11 @@ SOME = {"x": pa.array(["a"]), "id": pa.array([1])}
         ({"t1/store=1/a": SOME, "t1/store=2/a": NULLS}, "t*", {(1, "a", 1), (9, None, 2)}),
         # Spark does not read folders that say nothing.
         ({"a": SOME, "b": NULLS, "archive/c": SOME}, "", {(1, "a"), (9, None)}),
+        (
+            {"a": {**SOME, "_metadata": pa.array(["m"])}, "b": NULLS},
+            "",
+            {(1, "a", "m"), (9, None, None)},
+        ),
     ],
 )
 def test_parts_are_of_the_files_that_spark_reads(
@@ -291,6 +296,17 @@ DAY, HOUR = dt.date(2024, 1, 1), dt.datetime(2024, 1, 2, 3)
         (pa.array([1], pa.int32()), pa.array([1.5]), [1.0, 1.5]),
         (pa.array([0.5], pa.float32()), pa.array([1.5]), [0.5, 1.5]),
         (pa.array([True]), pa.array([2]), ["2", "true"]),
+        (pa.array([123456789]), pa.array([0.5], pa.float32()), [0.5, 123456789.0]),
+        (
+            pa.array([decimal.Decimal("1.25")], pa.decimal128(10, 2)),
+            pa.array([decimal.Decimal("12345678901")], pa.decimal128(12, 0)),
+            [decimal.Decimal("1.25"), decimal.Decimal("12345678901.00")],
+        ),
+        (
+            pa.array([150_000_000]),
+            pa.array([decimal.Decimal("1.25")], pa.decimal128(5, 2)),
+            [decimal.Decimal("1.25"), decimal.Decimal("150000000.00")],
+        ),
         (
             pa.array([decimal.Decimal("1.5")], pa.decimal128(4, 1)),
             pa.array([decimal.Decimal("2.25")], pa.decimal128(6, 2)),

@@ -88,12 +88,13 @@ def test_another_expression_is_told_where_monitors_compare_with_the_old_one(
 def test_what_a_run_renders_and_a_join_are_no_other_expression(new_project: NewProject) -> None:
     sql = (
         "{{ config(batch_by = 'day') }}\nselect o.day, o.id,\n"
-        "  datediff(date'2025-02-05', o.day) + o.amount as age -- @anomaly(mean(age))\n"
+        "  datediff(timestamp'2025-02-05 03:10:22', o.day) + o.amount as age --"
+        " @anomaly(mean(age))\n"
         "from {{ source('raw', 't') }} o\n-- @anomaly(mean(id))\n"
     )
     project = new_project(sql, DATA.format(days=9))
     project.run()
-    edit(project, "2025-02-05", "2025-02-06")
+    edit(project, "2025-02-05 03:10:22", "2025-02-06 03:12:59")
     edit(project, "}} o", "}} o left join (select 1 as one) b on o.id = b.one")
     next_day(project, 10)
     assert "computes age" not in str(project.run().models[0].notes)
