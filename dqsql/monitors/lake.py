@@ -75,8 +75,24 @@ class Lake:
                 self.failures.append(error)
         return relations
 
-    def private_of(self, name: str) -> frozenset[str]:
-        """The private columns of a relation by the project's models, in lower case."""
+    def private_of(self, *names: str) -> frozenset[str]:
+        """The private columns of relations by the project's models, in lower case."""
+        return frozenset[str]().union(*map(self._private_of, names))
+
+    def without_private(self, name: str, frame: DataFrame) -> DataFrame:
+        """A relation without its private columns: patterns of few values are these values."""
+        private = self.private_of(name)
+        return frame.drop(*(column for column in frame.columns if column.lower() in private))
+
+    def refuse_private(self, name: str, column_name: str) -> None:
+        """Raise UsageError if a column of a relation is private."""
+        if column_name.lower() in self.private_of(name):
+            raise UsageError(
+                f"{column_name} of {name} is private: a pattern may tell its values",
+                hint="tag another column, or take this one out of pii",
+            )
+
+    def _private_of(self, name: str) -> frozenset[str]:
         models, files = self.project.models, files_at(self.project.root / name) or ()
         known = {file.resolve() for file in files}
         ids = [

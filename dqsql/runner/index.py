@@ -6,7 +6,7 @@ An index is learned from the string columns of tables, files, sources and check 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from dqsql.runner.compilation import Where
 from dqsql.runner.warehouse import Step, open_tables, open_warehouse, silent
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,8 @@ def _write(
                 )
             )
         step(f"indexing {plural(len(frames), 'relation')}")
-        private = {name: lake.private_of(name) for name in frames}
-        # Patterns of few values are these values.
-        shown = {name: _without(frame, private[name]) for name, frame in frames.items()}
-        hidden = frozenset[str]().union(*private.values())
-        with hiding_values(hidden), translated("cannot read the columns"):
+        shown = {name: lake.without_private(name, frame) for name, frame in frames.items()}
+        with hiding_values(lake.private_of(*frames)), translated("cannot read the columns"):
             write_index(session, store, shown, settings)
         notes = tuple(f"left out: {error.message}" for error in lake.failures)
         return IndexResult(location(store), index_size(store), tuple(sorted(frames)), notes)
@@ -179,13 +176,8 @@ def tag(
         lake = Lake(project, session, index.settings.max_values)
         relation, frame = lake.single(relation)
         name = _string_column(relation, column_name, string_columns(frame))
-        private = lake.private_of(relation)
-        if name.lower() in private:
-            raise UsageError(
-                f"{name} of {relation} is private: a pattern may tell its values",
-                hint="tag another column, or take this one out of pii",
-            )
-        with hiding_values(private), translated(f"cannot read {relation}"):
+        lake.refuse_private(relation, name)
+        with hiding_values(lake.private_of(relation)), translated(f"cannot read {relation}"):
             values = column_values(frame, name, index.settings.max_values)
         domain = tag_pattern(values, with_general(index), max_false_negatives=max_false_negatives)
         if isinstance(domain, NoPattern):
@@ -193,18 +185,13 @@ def tag(
         tables = relations_with(store, domain.pattern)
         step(f"reading {plural(len(tables), 'relation')}")
         regex = spark_regex(parse_pattern(domain.pattern))
-        hidden = frozenset[str]().union(*map(lake.private_of, tables))
-        with hiding_values(hidden), translated("cannot read the columns"):
+        with hiding_values(lake.private_of(*tables)), translated("cannot read the columns"):
             shares = matching_shares(lake.known(tables), regex, index.settings.max_values)
     least = 1 - max_false_negatives
     shared = [s for s in shares if s.share >= least and (s.table, s.column) != (relation, name)]
     shared.sort(key=lambda s: (-s.share, s.table, s.column))
     notes = tuple(f"left out: {error.message}" for error in lake.failures)
     return TagResult(relation, name, domain, tuple(shared), notes)
-
-
-def _without(frame: DataFrame, private: Collection[str]) -> DataFrame:
-    return frame.drop(*(name for name in frame.columns if name.lower() in private))
 
 
 def _string_column(relation: str, wanted: str, columns: Sequence[str]) -> str:
