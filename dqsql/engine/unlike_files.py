@@ -98,10 +98,9 @@ def _cast(rows: DataFrame, wanted: StructType) -> DataFrame:
     from pyspark.sql import functions as F
 
     kinds = {field.name: field.dataType for field in wanted}
-    return rows.withColumns(
-        {
-            f.name: F.col(quoted(f.name)).cast(kinds[f.name])
-            for f in rows.schema
-            if f.name in kinds and f.dataType != kinds[f.name]
-        }
-    )
+    others = {
+        f.name: F.col(quoted(f.name)).cast(kinds[f.name])
+        for f in rows.schema
+        if f.name in kinds and f.dataType != kinds[f.name]
+    }
+    return rows.withColumns(others) if others else rows

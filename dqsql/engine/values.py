@@ -43,7 +43,8 @@ def without_values(frame: DataFrame, names: Collection[str]) -> DataFrame:
         f.name: "string" if holds(f.dataType.simpleString(), "variant") else f.dataType
         for f in frame.schema.fields
     }
-    return frame.withColumns({n: F.lit(None).cast(k) for n, k in types.items() if n in names})
+    nulls = {n: F.lit(None).cast(k) for n, k in types.items() if n in names}
+    return frame.withColumns(nulls) if nulls else frame
 
 
 def without_held_values(rows: pa.Table, names: Collection[str]) -> pa.Table:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dqsql.engine.small import SMALL_BYTES
@@ -133,6 +135,27 @@ def test_a_warm_session_gives_the_same_verdicts_and_outlives_commands(program: P
     assert program.call("session", "stop").stdout.startswith("Stopped: Spark")
     assert program.call("session", "status").returncode == 1
     assert gone(pid)
+
+
+def test_files_of_other_types_are_read_as_without_a_server(program: Program) -> None:
+    folder = program.root / "data" / "p"
+    folder.mkdir()
+    columns = {"day": ["a"], "x": [1], "y": ["text"]}
+    pq.write_table(pa.table(columns), folder / "0.parquet")
+    pq.write_table(pa.table({"day": ["b"], "x": [1.5], "y": pa.nulls(1)}), folder / "1.parquet")
+    (program.root / "checks" / "sources.yml").write_text(
+        "sources:\n  - name: raw\n    tables: [{name: p, path: data/p}]\n"
+    )
+    (program.root / "checks" / "m.sql").write_text(
+        "{{ config(batch_by = 'day') }}\nselect day,\n  x, -- @sum < 1.2 @sum between 1 and 1.5\n  y -- @not_null\n"
+        "from {{ source('raw', 'p') }}\n"
+    )
+    program.call("run", "--full-refresh")
+    expected = program.verdicts()
+    assert sorted(status for *_, status, _ in expected) == ["fail", "fail", "pass"]
+    program.call("session", "start")
+    warm = program.call("run", "--full-refresh")
+    assert program.verdicts() == expected, warm.stdout + warm.stderr
 
 
 def test_a_server_that_is_killed_in_a_run_gives_one_error_and_the_next_run_heals(
