@@ -147,7 +147,8 @@ def test_files_of_other_types_are_read_as_without_a_server(program: Program) -> 
         "sources:\n  - name: raw\n    tables: [{name: p, path: data/p}]\n"
     )
     (program.root / "checks" / "m.sql").write_text(
-        "{{ config(batch_by = 'day') }}\nselect day,\n  x, -- @sum < 1.2 @sum between 1 and 1.5\n  y -- @not_null\n"
+        "{{ config(batch_by = 'day') }}\nselect day,\n  x, -- @sum < 1.2 @sum between 1 and 1.5\n"
+        "  y -- @not_null\n"
         "from {{ source('raw', 'p') }}\n"
     )
     program.call("run", "--full-refresh")
