@@ -27,9 +27,9 @@ with T of Student's t distribution with `tail_dof` degrees of freedom. What it p
 A constant history has s = 0, which is a sample fact and not a property of the source: the next
 value lies above all before it with a probability of up to 1/(K + 1), and as often below.
 `calibrated` therefore adds a resolution to the spread (see `spread_floor`), so that one row fewer
-in 10,000 is no finding. How far the next value lies from the others, if it does at all, is left to
-the tail: the bound of a side is 2 P(T > k / sqrt(1 + 1/K)) / (K + 1), where k counts from the next
-whole number if the metric is one (see `dead_bands`).
+in 10,000 is no finding. For numbers of rows or values and lengths, the tail only says how far the
+next value lies from the others, if it does at all: the bound of a side is
+2 P(T > k / sqrt(1 + 1/K)) / (K + 1), where k counts from the next whole number (see `dead_bands`).
 """
 
 from __future__ import annotations
