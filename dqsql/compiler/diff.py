@@ -21,7 +21,7 @@ from sqlglot import exp
 from dqsql.compiler.keys import identifier_table, relation_table
 from dqsql.compiler.trees import where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, literal
-from dqsql.model.types import FLOATS, WHOLE_NUMBERS, digits_of, is_number, is_textless
+from dqsql.model.types import FLOATS, WHOLE_NUMBERS, is_number, is_textless, joint_digits
 
 BATCH, BUCKET = "batch", "bucket"
 MISSING, EXTRA, CHANGED = "missing", "extra", "changed"
@@ -343,9 +343,7 @@ def _decimal_of(types: Iterable[str]) -> str:
 
     Where none does, it holds all whole parts: one that did not fit would be null, on both sides.
     """
-    digits = [parts for t in types if (parts := digits_of(t)) is not None]
-    scale = max(scale for _, scale in digits)
-    whole = max(precision - scale for precision, scale in digits)
+    whole, scale = joint_digits(types)
     return f"decimal({min(whole + scale, _DIGITS)},{min(scale, _DIGITS - whole)})"
 
 

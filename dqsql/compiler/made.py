@@ -68,7 +68,7 @@ class Definitions:
         return sorted(self.reached({name})[1])
 
     def computed(self, name: str) -> list[str]:
-        """The same as `bare`."""
+        """How a column is computed: all expressions that it is made of, as in `bare`."""
         return sorted(self.bare[text] for text in self.behind(name) if self.bare[text])
 
     def reached(self, columns: Collection[str]) -> tuple[set[str], set[str]]:

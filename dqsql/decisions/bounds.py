@@ -176,7 +176,7 @@ def calibrated_fpr(
     history: int,
     extreme: npt.ArrayLike,
     degrees: float,
-    constant: npt.ArrayLike = False,
+    steady: npt.ArrayLike = False,
 ) -> FloatArray:
     """Return the calibrated one-sided FPR bound; see the module's text for what it promises.
 
@@ -186,10 +186,10 @@ def calibrated_fpr(
         extreme: distance of the history's most extreme value of that side from the mean, in the
             same unit.
         degrees: degrees of freedom of the tail, see `tail_dof`.
-        constant: whether all values of the history are equal.
+        steady: whether the metric is one that says how far it moves, if it does, and never did.
     """
     tail = student_t_fpr(k, history, degrees)
-    return fpr_of_tail(tail, k, history, extreme, constant)
+    return fpr_of_tail(tail, k, history, extreme, steady)
 
 
 def fpr_of_tail(
@@ -197,11 +197,11 @@ def fpr_of_tail(
     k: npt.ArrayLike,
     history: int,
     extreme: npt.ArrayLike,
-    constant: npt.ArrayLike,
+    steady: npt.ArrayLike,
 ) -> FloatArray:
     """Return the same where the rates of Student's t are known."""
     beyond_all = 1.0 / (history + 1.0)
-    tail = np.where(constant, 2.0 * beyond_all * np.asarray(tail), tail)
+    tail = np.where(steady, 2.0 * beyond_all * np.asarray(tail), tail)
     inside = np.asarray(k, dtype=float) < np.asarray(extreme, dtype=float)
     return np.where(inside, np.maximum(tail, beyond_all), tail)
 

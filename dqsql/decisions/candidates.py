@@ -160,7 +160,7 @@ class _AlikeSeries:
     center: FloatArray
     spread: FloatArray
     bands: FloatArray
-    constant: BoolArray
+    steady: BoolArray
 
     @classmethod
     def of(cls, many: Sequence[CandidateSeries], budgets: FloatArray) -> _AlikeSeries:
@@ -176,9 +176,9 @@ class _AlikeSeries:
         bands = [
             fpr_bounds.dead_bands(one.metric, one.values, one.transform.lag > 0) for one in many
         ]
-        constant = np.array([one.steady for one in many])
+        steady = np.array([one.steady for one in many])
         center = values.mean(axis=1)
-        return cls(many, budgets, values, issues, center, spread, np.array(bands), constant)
+        return cls(many, budgets, values, issues, center, spread, np.array(bands), steady)
 
     def band(self, side: float) -> FloatArray:
         """How far from the centre a value may be on one side before that counts."""
@@ -229,7 +229,7 @@ class _AlikeSeries:
         extreme = (furthest - band) / self.spread
         size = self.values.shape[1]
         fpr = fpr_bounds.fpr_of_tail(
-            tail, _CALIBRATED_GRID, size, extreme[:, None], self.constant[:, None]
+            tail, _CALIBRATED_GRID, size, extreme[:, None], self.steady[:, None]
         )
         half_widths = band[:, None] + _CALIBRATED_GRID * self.spread[:, None]
         threshold = self.center[:, None] + side * half_widths

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dqsql.dialect import quoted
-from dqsql.model.types import TIMES, digits_of, holds, is_number
+from dqsql.model.types import TIMES, holds, is_number, joint_digits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -121,9 +121,7 @@ def widest_type(kinds: Sequence[DataType]) -> DataType | None:
         return None
     if names & _FLOATS:
         return FloatType() if names <= {"float", "byte", "short"} else DoubleType()
-    digits = [parts for kind in kinds if (parts := digits_of(kind.simpleString())) is not None]
-    scale = max(scale for _, scale in digits)
-    whole = max(precision - scale for precision, scale in digits)
+    whole, scale = joint_digits(kind.simpleString() for kind in kinds)
     return DecimalType(whole + scale, scale) if whole + scale <= _MOST_DIGITS else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 # How many digits a whole number has at most.
 _WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
@@ -36,6 +36,18 @@ def digits_of(spark_type: str) -> tuple[int, int] | None:
         return _WHOLE_DIGITS[spark_type], 0
     match = _DECIMAL.fullmatch(spark_type)
     return None if match is None else (int(match[1]), int(match[2]))
+
+
+def joint_digits(spark_types: Iterable[str]) -> tuple[int, int]:
+    """How many digits before and behind the point hold the values of decimals and whole numbers.
+
+    Other types among them are passed over; there must be one of these.
+
+    >>> joint_digits(["bigint", "decimal(10,2)"])
+    (19, 2)
+    """
+    digits = [parts for kind in spark_types if (parts := digits_of(kind)) is not None]
+    return max(p - s for p, s in digits), max(scale for _, scale in digits)
 
 
 def fields_of(spark_type: str) -> dict[str, str] | None:

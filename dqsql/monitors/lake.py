@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,20 +92,24 @@ class Lake:
                 hint="tag another column, or take this one out of pii",
             )
 
+    @cached_property
+    def _files_of_sources(self) -> dict[str, frozenset[Path]]:
+        return {s.unique_id: _files(s.path) for s in self.project.sources if s.path}
+
     def _private_of(self, name: str) -> frozenset[str]:
-        models, files = self.project.models, files_at(self.project.root / name) or ()
-        known = {file.resolve() for file in files}
+        models, plain = self.project.models, _plain(name)
         ids = [
             m.unique_id
             for m in models
-            if m.name == name or (m.relation and _plain(m.relation) == _plain(name))
+            if m.name == name or (m.relation and _plain(m.relation) == plain)
         ]
         ids += [
             s.unique_id
             for s in self.project.sources
-            if _plain(name) in (_plain(s.full_name), _plain(s.relation))
-            or (s.path and not known.isdisjoint(f.resolve() for f in files_at(Path(s.path)) or ()))
+            if plain in (_plain(s.full_name), _plain(s.relation))
         ]
+        files = _files(self.project.root / name)
+        ids += [i for i, own in self._files_of_sources.items() if not own.isdisjoint(files)]
         return frozenset[str]().union(*(private_of_relation(models, i) for i in ids))
 
     def _named(self, name: str) -> dict[str, DataFrame]:
@@ -197,6 +201,10 @@ class Lake:
         batches = find_batches(self.spark, model.name, query)
         history = sorted((b for b in batches.rows if b is not None), key=batch_order)
         return _spread(history)
+
+
+def _files(path: str | Path) -> frozenset[Path]:
+    return frozenset(file.resolve() for file in files_at(Path(path)) or ())
 
 
 def _plain(name: str) -> str:

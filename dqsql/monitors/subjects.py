@@ -236,9 +236,7 @@ class Subjects:
         frame = read_source(self.spark, source, shown)
         view = "relation__" + re.sub(r"\W+", "_", shown)
         reads = f"{{{{ source('{name}', '{table}') }}}}"
-        places = {str(file.resolve()) for file in files}
-        models, known = self.project.models, [s for s in self.project.sources if s.path in places]
-        private = frozenset[str]().union(*(private_of_relation(models, s.unique_id) for s in known))
+        private = Lake(self.project, self.spark, 1).private_of(str(path))
         return Subject(shown, view, register(frame, view_name(view)), reads, private=private)
 
 

@@ -109,13 +109,13 @@ def test_counts_that_never_changed_keep_the_promise(
     spread, k = b.spread_floor("dist_val_count", 5.0, False), np.geomspace(1.5, 1e3, 400)
     band = b.dead_bands("dist_val_count", np.full(history, 5.0))[1]
     degrees = b.tail_dof(history, "dist_val_count")
-    fpr = b.calibrated_fpr(k, history, 0.0, degrees, constant=True)
+    fpr = b.calibrated_fpr(k, history, 0.0, degrees, steady=True)
     alarms = constant & (x[:, -1] > 5.0 + band + k[(fpr <= rate).argmax()] * spread)
     assert np.mean(alarms) <= 3 * rate
 
 
 def test_a_constant_is_bounded_more_tightly_than_what_moved() -> None:
-    assert b.calibrated_fpr(4.0, 30, 0.0, 3.5, constant=True) == pytest.approx(
+    assert b.calibrated_fpr(4.0, 30, 0.0, 3.5, steady=True) == pytest.approx(
         2 / 31 * b.calibrated_fpr(4.0, 30, 0.0, 3.5)
     )
     assert b.dead_bands("dist_val_count", np.array([5.0, 5.0])) == (1.0, 1.0)
