@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates.base import same_key
 from dqsql.compiler.aggregates.frequency import state_over_counts
-from dqsql.compiler.aggregates.frequency_scan import COUNTED, VALUE, N, over_table, table_text
+from dqsql.compiler.aggregates.frequency_scan import COUNTED, VALUE, N, over_table, stored_text
 from dqsql.compiler.aggregates.quantiles import counted_numbers
 from dqsql.compiler.aggregates.trigrams import peculiar_entries
 from dqsql.compiler.cumulative import COUNTS, POSITION, TESTED, over_partition, over_rows_before
@@ -57,7 +57,7 @@ def scanned_states(
 
 def tables_of(states: Iterable[StateColumn]) -> tuple[str, ...]:
     """The identities of the frequency tables of states, as column `counted` has them."""
-    return tuple(dict.fromkeys(table_text(s.frequency) for s in states if s.frequency))
+    return tuple(dict.fromkeys(stored_text(s.frequency) for s in states if s.frequency))
 
 
 def stored_query(scan: Scan, batches: Sequence[str]) -> exp.Select:
@@ -252,7 +252,7 @@ def _over_counts(
     query = exp.select(column(BATCH), label)
     for state in states:
         if state.frequency is not None:
-            table = literal(table_text(state.frequency))
+            table = literal(stored_text(state.frequency))
             mine = exp.EQ(this=column(COUNTED), expression=table)
             query = query.select(over_table(state, mine), copy=False)
     return query.from_(rows.subquery("counted")).group_by(*(column(k) for k in keys))

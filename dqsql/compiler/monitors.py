@@ -19,6 +19,7 @@ from dqsql.compiler.keys import batch_columns
 from dqsql.compiler.trees import filtered_by
 from dqsql.dialect import call, column, parse_expression, to_sql, unquoted
 from dqsql.errors import AnnotationError, CompileError, Span, nearest
+from dqsql.model.metric_traits import PATTERN_MATCHES
 from dqsql.model.monitors import MonitorUse, WatchedMetric, monitor_specs
 from dqsql.model.plan import Buffer, Family, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
@@ -207,10 +208,10 @@ def with_matches(plan: Plan, monitor: Monitor, pattern: str, matching: exp.Expr)
     alias = f"{name}__{monitor.id}"
     metric = Metric(
         alias=alias,
-        name="pattern_matches",
+        name=PATTERN_MATCHES,
         column=monitor.column,
         parameters=parameters,
-        text=f"pattern_matches({monitor.column}, {pattern!r})",
+        text=f"{PATTERN_MATCHES}({monitor.column}, {pattern!r})",
         finish=column(name),
         states=(name,),
         where=where,

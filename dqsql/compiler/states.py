@@ -13,6 +13,7 @@ from dqsql.compiler.aggregates.base import AggregateCall, Component
 from dqsql.compiler.aggregates.registry import find, lower
 from dqsql.compiler.trees import map_aggregates
 from dqsql.dialect import column, to_sql
+from dqsql.model.plain_names import quoted_in_lower_case
 from dqsql.model.plan import Buffer, Relation, StateColumn
 
 ROWS = "rows"
@@ -72,7 +73,7 @@ class StateRegistry:
         keys = [_identity(c) for c in components]
         known = [self._by_identity.get(key) for key in keys]
         names = tuple(
-            state.name if state else f"{stem}__{c.suffix}_{_hash(key)}"
+            state.name if state else self._new_name(f"{stem}__{c.suffix}", key)
             for state, c, key in zip(known, components, keys, strict=True)
         )
         for key, component, name in zip(keys, components, names, strict=True):
@@ -88,6 +89,11 @@ class StateRegistry:
                     component.whole_only,
                 )
         return names
+
+    def _new_name(self, stem: str, identity: str) -> str:
+        """A name that stays the same in whatever letter case columns are written."""
+        name = f"{stem}_{_hash(quoted_in_lower_case(identity))}"
+        return name if name not in self._by_name else f"{stem}_{_hash(identity)}"
 
 
 def _group(name: str, merge: exp.Expr | None, names: Sequence[str]) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ COUNT_METRICS = frozenset(["row_count", "dist_val_count"])
 COMPLETENESS_METRICS = ("complete_ratio", "nan_ratio", "infinite_ratio", "empty_ratio")
 # Shares that `@avh` bounds by counting rows.
 COUNTED_SHARES = (*COMPLETENESS_METRICS, "negative_ratio")
+# Of how many values a learned pattern holds; the pattern is its parameter.
+PATTERN_MATCHES = "pattern_matches"
 # Metrics in the column's own unit, whose level says nothing about what is a small change.
 UNIT_METRICS = frozenset(["min", "max", "mean", "median", "p25", "p75", "range", "stddev"])
 # Metrics that a single row decides.

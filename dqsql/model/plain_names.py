@@ -1,4 +1,4 @@
-"""Names of columns as SQL that people write: in backticks only where they need them."""
+"""Names of columns in SQL that people write: their backticks and their letter case."""
 
 from __future__ import annotations
 
@@ -23,6 +23,33 @@ _RESERVED = frozenset(
     to trailing true union unique unknown user using values when where with within
     """.split()  # noqa: SIM905 - a list of a hundred quoted words reads worse
 )
+
+
+# What has a letter case of its own: texts, and what follows a dot, which may be the key of a map.
+_CASED = re.compile(
+    r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\.(?:`[^`]*`|\w+))|[^'".]+|.""", re.DOTALL
+)
+
+_QUOTED = re.compile(r"('(?:[^'\\]|\\.)*'|\.`[^`]*`)|`[^`]*`", re.DOTALL)
+
+
+@lru_cache(maxsize=4096)
+def names_in_lower_case(sql: str) -> str:
+    """SQL text with the names of columns in lower case: Spark does not tell them apart by it.
+
+    >>> names_in_lower_case("where Amount > 5 and kind = 'A' and labels.Key = 'b'")
+    "where amount > 5 and kind = 'A' and labels.Key = 'b'"
+    """
+    return _CASED.sub(lambda found: found[1] or found[0].lower(), sql)
+
+
+def quoted_in_lower_case(sql: str) -> str:
+    """SQL text with the quoted names of columns in lower case, and all else as it is.
+
+    >>> quoted_in_lower_case("SUM(`Amount`) FILTER(WHERE `Kind` = 'A')")
+    "SUM(`amount`) FILTER(WHERE `kind` = 'A')"
+    """
+    return _QUOTED.sub(lambda found: found[1] or found[0].lower(), sql)
 
 
 @lru_cache(maxsize=4096)

@@ -7,7 +7,7 @@ import datetime as dt
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.stationarity import RECURS, furthest_metrics, like_the_moved
 from dqsql.model.batches import batch_order
-from dqsql.model.metric_traits import UNIT_METRICS
+from dqsql.model.metric_traits import PATTERN_MATCHES, UNIT_METRICS
+from dqsql.model.plain_names import names_in_lower_case
 from dqsql.model.plan import PROFILES, Metric
 from dqsql.model.results import MetricProfile, MetricValue
 from dqsql.monitors.times_of_day import TimesOfDay
@@ -38,13 +39,35 @@ _SERIES = ["column_name", "metric", "parameters", "scope", "segment"]
 
 
 class MetricKey(NamedTuple):
-    """What identifies a series of values of one model."""
+    """What identifies a series of values of one model.
+
+    The letter case of names makes no difference, as in Spark: `Amount` and `amount` are one column.
+    """
 
     column: str
     metric: str
     parameters: str
     scope: str
     segment: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MetricKey) and _without_case(*self) == _without_case(*other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(_without_case(*self))
+
+
+@lru_cache(maxsize=1 << 16)
+def _without_case(
+    column: str, metric: str, parameters: str, scope: str, segment: str | None
+) -> tuple[str | None, ...]:
+    # A pattern is no SQL: the case of its letters counts.
+    is_sql = metric != PATTERN_MATCHES
+    arguments = names_in_lower_case(parameters) if is_sql else parameters
+    return (column.lower(), names_in_lower_case(metric), arguments, scope, segment)
 
 
 def key_of(metric: Metric, segment: str | None = None) -> MetricKey:

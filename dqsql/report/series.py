@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dqsql.model.metric_traits import metric_words
+from dqsql.model.plain_names import names_in_lower_case
 from dqsql.model.results import CONSTRAINT, FINDINGS, Result
 from dqsql.report.findings import check_label
 from dqsql.report.text import printable
@@ -29,6 +30,12 @@ _NUMBERS = ("values", "lower", "upper")
 def wanted_series(results: Iterable[Result]) -> frozenset[SeriesKey]:
     """The metrics whose values the charts of some verdicts need."""
     return frozenset(_series(c) for r in results for c in r.details.get("clauses", ()))
+
+
+def series_key(column: str | None, metric: str, parameters: str | None, scope: str) -> SeriesKey:
+    """The key of a metric's values, in whatever letter case its columns are written."""
+    metric, parameters = names_in_lower_case(metric), names_in_lower_case(parameters or "")
+    return ((column or "").lower(), metric, parameters, scope)
 
 
 def series_of(
@@ -136,9 +143,10 @@ def _clause_series(
     for key, by_batch in by_series.items():
         stored = values.get(key, {})
         clauses = [by_batch.get(b) for b in batches]
+        clause = next(reversed(by_batch.values()))
         record = _record(
             # A clause may be about all rows: its series has no column then.
-            check_label(metric_words(next(iter(by_batch.values()))["metric"]), key[0] or None),
+            check_label(metric_words(clause["metric"]), clause["series"][0] or None),
             [
                 stored.get(b) if c is None else c["observed"]
                 for b, c in zip(batches, clauses, strict=True)
@@ -193,5 +201,4 @@ def finite(value: Any) -> float | None:
 
 def _series(clause: Mapping[str, Any]) -> SeriesKey:
     """The series of stored values of the metric that a bound is on."""
-    column, metric, parameters, scope = clause["series"]
-    return (column, metric, parameters, scope)
+    return series_key(*clause["series"])

@@ -35,7 +35,7 @@ from dqsql.report.artefacts import write_atomically
 from dqsql.report.html import REPORT, render
 from dqsql.report.page import ModelFacts, Page, open_findings
 from dqsql.report.profile import ProfileTable, saved_profiles
-from dqsql.report.series import MetricValues, SeriesKey, wanted_series
+from dqsql.report.series import MetricValues, SeriesKey, series_key, wanted_series
 from dqsql.runner.compilation import Place, Where
 from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
@@ -250,7 +250,7 @@ class _ReportReader:
         metrics = {key[1] for key in wanted}
         rows = stored_metrics(self.store, model, batches, metrics, segments=False)
         for row in rows.to_pylist():
-            key = (row["column_name"] or "", row["metric"], row["parameters"] or "", row["scope"])
+            key = series_key(row["column_name"], row["metric"], row["parameters"], row["scope"])
             if key in wanted:
                 values.setdefault(key, {})[row["batch"]] = row["value"]
         return values

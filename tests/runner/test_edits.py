@@ -124,3 +124,30 @@ def test_retired_batches_are_no_history_of_a_verdict(new_project: NewProject) ->
     found = explain(f"m.anomaly_row_count@{last}", project_dir=project.root, spark=project.spark)
     assert found.same is True
     assert not any(len(batch) == 10 for batch in found.past)
+
+
+SPELLED = """\
+{{ config(batch_by = 'day') }}
+select day, kind,
+  amount, -- @anomaly(mean) {min_history: 5} @avh {min_history: 7} @sum > 0 {scope: cumulative}
+  id -- @unique {scope: cumulative} @duplicate_count(id, amount) = 0
+from {{ source('raw', 't') }}
+-- @row_count > 0 {where: "amount > 2 and kind = 'a'"} @novelty {min_history: 7} @schema
+"""
+
+
+def test_a_column_in_another_letter_case_goes_on(new_project: NewProject) -> None:
+    project = new_project(SPELLED.replace("kind =", "KIND ="), DATA.format(days=12))
+    project.run()
+    next_day(project, 13)
+    edit(project, "amount", "Amount")
+    edit(project, "KIND = 'a'", "Kind = 'a'")
+    result = project.run()
+    assert not result.models[0].notes
+    assert {r.status.value for r in result.results} == {"pass"}
+    values = [r["observed"] for r in project.rows("dq_results") if "sum" in r["check_id"]]
+    assert max(values) == sum(i % 7 + 1 for i in range(13 * 24))
+    for check in ("m.amount.avh", "m.amount.anomaly_mean", "m.novelty"):
+        again = explain(f"{check}@2025-01-13", project_dir=project.root, spark=project.spark)
+        assert again.same is True
+        assert len(again.past) == 12
