@@ -300,12 +300,17 @@ def _new_ones(
     if limits.restated or empty or again or any(b not in ledger for b in present):
         again |= newest.intersection(checked)
     settled = set(checked).difference(again)
+    rewritten = limits.rewritten and not changed and len(settled) == len(present)
     owed = sorted((b for b in settled if ledger[b].uncomputed), key=batch_order, reverse=True)
     notes = (*choice.notes, *_again_note(late - early), *_early_note(early))
     choice = replace(
         choice,
         batches=tuple(b for b in present if b not in settled),
-        notes=(*notes, *_changed_note(changed - again)),
+        notes=(
+            *notes,
+            *_changed_note(changed - again),
+            *_rewritten_note(known if rewritten else ()),
+        ),
         newest=max(present, key=batch_order, default=None),
         owed=tuple(owed),
         unjudged=tuple(b for b in checked if ledger[b].judged_from is not None),
@@ -341,6 +346,16 @@ def _changed_note(batches: set[str]) -> tuple[str, ...]:
     if len(changed) <= _SHOWN:
         return _recheck_note(changed, "other rows now", " ".join(batch_flags(changed)))
     return _recheck_note(changed, "other rows now", onward_flags(changed[0], changed))
+
+
+def _rewritten_note(known: Sequence[str]) -> tuple[str, ...]:
+    """What to do about values that were replaced by others in as many rows."""
+    if not known:
+        return ()
+    return (
+        "what it reads was written again, but no batch has another number of rows; check values"
+        f" that were corrected with {batch_flags(known[-1:])[0]} and the like, or set `lookback`",
+    )
 
 
 def _vanished(lost: Collection[str], present: Sequence[str]) -> list[str]:

@@ -22,8 +22,8 @@ class RunLimits:
     """`begin` and `lookback` are about batches, `max_segments` and the rest about what is kept.
 
     Without a `failures_limit` all failing rows are kept, in a table of the model's own. `restated`
-    says that what the model reads is known to have changed since it was checked; a person has
-    `reviewed` these batches.
+    says that what the model reads may have changed since it was checked, `rewritten` that it is
+    known to have; a person has `reviewed` these batches.
     """
 
     begin: str | None = None
@@ -32,6 +32,7 @@ class RunLimits:
     failures_limit: int | None = 100
     store_failures: bool = False
     restated: bool = False
+    rewritten: bool = False
     reviewed: frozenset[str] = frozenset()
 
     @property

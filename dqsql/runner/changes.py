@@ -24,12 +24,13 @@ class Changes:
     """What models read, by files alone.
 
     Nothing is new in the `unchanged` ones. `changed` are the inputs that are not as they were,
-    `sizes` the bytes that are read of models, and `watched` is what tells by a change that
-    something is new.
+    `rewritten` the models of which it is known how they were, `sizes` the bytes that are read of
+    models, and `watched` is what tells by a change that something is new.
     """
 
     unchanged: frozenset[str] = frozenset()
     changed: Mapping[str, FileInputs] = field(default_factory=dict)
+    rewritten: frozenset[str] = frozenset()
     watched: WatchedFiles | None = None
     scale: Scale = Scale.ANY
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -55,9 +56,11 @@ class ChangeFinder:
         all_inputs = {p.model.name: inputs_of(p, project) for p in plans}
         inputs = {n: known for n, known in all_inputs.items() if known and known.fingerprint}
         same = frozenset(p.model.name for p in plans if self._is_unchanged(p, inputs))
+        changed = {name: now for name, now in inputs.items() if self.before.get(name) != now}
         return Changes(
             same,
-            {name: now for name, now in inputs.items() if self.before.get(name) != now},
+            changed,
+            frozenset(changed.keys() & self.before.keys()),
             watched_by(all_inputs.values(), project),
             self._scale({n: i for n, i in all_inputs.items() if n not in same}),
             {n: 0 if n in same else i.size for n, i in all_inputs.items() if i},

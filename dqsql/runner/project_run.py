@@ -453,6 +453,7 @@ class ProjectRun:
             limits=replace(
                 limits,
                 restated=model.name in self._changes.changed,
+                rewritten=model.name in self._changes.rewritten,
                 reviewed=frozenset(self._reviews.get(model.name, ())),
             ),
             rates=self._rates,

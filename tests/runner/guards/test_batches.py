@@ -278,6 +278,27 @@ def test_folders_that_cannot_be_written_are_refused_before_anything_starts(
         dqsql.run(shop.root, event_time_start="soon")
 
 
+@pytest.mark.parametrize(
+    ("rewritten", "lookback", "days", "rows", "noted"),
+    [
+        (True, 0, 2, 5, True),
+        (False, 0, 2, 5, False),
+        (True, 1, 2, 5, False),  # the newest is checked again
+        (True, 0, 3, 5, False),  # a day is new
+        (True, 0, 2, 6, False),  # told by their rows
+    ],
+)
+def test_what_was_written_again_in_as_many_rows_is_told(
+    rewritten: bool, lookback: int, days: int, rows: int, noted: bool
+) -> None:
+    names = [f"2024-01-0{day}" for day in range(1, days + 1)]
+    ledger = {b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in names[:2]}
+    found: dict[str | None, int] = dict.fromkeys(names, rows)
+    limits = RunLimits(lookback=lookback, restated=rewritten, rewritten=rewritten)
+    notes = choose_batches(BatchRequest(), found, ledger, None, limits).notes
+    assert any("written again" in n and "--batch 2024-01-02" in n for n in notes) is noted
+
+
 def test_notes_say_one_and_many() -> None:
     one, two = ("2024-01-01",), ("2024-01-01", "2024-01-02")
 
