@@ -89,6 +89,8 @@ _SQL_FOR = {
     "len": "length(..)",
     "isempty": "length(..) = 0",
 }
+# The hint on a name that is like none.
+LISTED = "dqsql ls --resource-type macro lists all of them"
 _BEGINS_WITH_DIGIT = re.compile(r"(?P<digits>\d[\d_]*)(?P<rest>.*)", re.DOTALL)
 _TIMES = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 
@@ -178,9 +180,7 @@ class Catalog:
         return UnknownNameError(
             f"unknown check, metric or function {name!r}",
             span=span,
-            hint=self._meant(name)
-            or self._alike(name)
-            or "dqsql ls --resource-type macro lists all of them",
+            hint=self._meant(name) or self._alike(name) or LISTED,
         )
 
     def _meant(self, name: str) -> str | None:

@@ -59,7 +59,7 @@ class OutputColumns:
                     raise CompileError(
                         f"{same} columns of {self.model.name} are called {head!r}",
                         span=locate(annotation.span, head),
-                        hint=f"give one another name in the SELECT: .. as {head}_2",
+                        hint=f"give one another name: .. as {head}_2",
                     )
                 if same:
                     continue

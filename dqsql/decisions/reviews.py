@@ -258,7 +258,8 @@ def follow(ledger: dict[str, BatchRecord], reviews: Mapping[str, Row]) -> bool:
     changed = False
     for batch, row in reviews.items():
         record = ledger.get(batch)
-        if record is None or record.status is BatchStatus.INCOMPLETE:
+        # What another `batch_by` has made is no batch of today, whatever was said of it.
+        if record is None or record.status in (BatchStatus.INCOMPLETE, BatchStatus.RETIRED):
             continue
         after = REVIEWED[row["verdict"]]
         if record.status is after or row["at"] is None or _is_older(row, record):

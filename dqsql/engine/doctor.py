@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dqsql.engine.inputs import forget_inputs
 from dqsql.engine.ledger import (
     Ledgers,
     expected_versions,
@@ -30,10 +31,13 @@ from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.tables import (
     ALL_TABLES,
     BATCHES,
+    CHECKS,
+    COLUMNS,
     FAILURES,
     FINDINGS,
     METRICS,
     MODEL_RUNS,
+    MODELS,
     RESULT_HISTORY,
     RESULTS,
     REVIEWS,
@@ -57,6 +61,8 @@ _AGING = (
 _AGE = re.compile(r"(\d{1,9})\s*(d|days?|w|weeks?)?")
 # What nothing builds again.
 _OF_PAST = {FAILURES.name, RESULT_HISTORY.name, RUNS.name, MODEL_RUNS.name}
+# What a run describes of models in which it finds anything new.
+_DESCRIBED = {MODELS.name, CHECKS.name, COLUMNS.name}
 # What follows from the tables themselves: it is built again when it is needed.
 _DERIVED = ("dq_total__", "dq_frequency_total__")
 
@@ -125,7 +131,10 @@ class Doctor:
             ailments += self._batches(ledgers, broken)
             if self.repair:
                 self._reopen_uncounted({a.table for a in ailments if not a.harmless})
-        if self.repair and any(a.mended for a in ailments):
+        mended = {a.table for a in ailments if a.mended}
+        if mended & _DESCRIBED:
+            forget_inputs(store)
+        if mended:
             self._note_repair(ledgers)
         return Examination(store.location, len(names), tuple(ailments))
 

@@ -118,7 +118,8 @@ _KNOWN = (
     Known(
         re.compile(r"FAILED_READ_FILE\.FILE_NOT_EXIST"),
         "a file was replaced or removed while it was read",
-        "something else writes there; run again when it is done",
+        "something else writes there: run again when it is done; or the session has an old list of"
+        " the files, which `refresh table ..` renews",
     ),
     Known(
         # The last, where a file says in Spark's words which types it has.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from dqsql.engine.java import find_java
 from dqsql.engine.paths import escaped
 from dqsql.engine.selects import fetched
 from dqsql.engine.session import configured
-from dqsql.engine.session_use import drop_view
+from dqsql.engine.session_use import alone_in, drop_view, require_running
 from dqsql.engine.statements import tables_in
 from dqsql.engine.storage_base import BatchPart, Row, Store, TableFamily, Where, no_rows
 from dqsql.engine.values import survives_arrow, types_of
@@ -37,6 +37,8 @@ _READS_LATE = re.compile(
 )
 # A key and its value.
 _PAIR = 2
+# The unit of times that is finer than Spark's.
+_FINER = "ns"
 # What Spark does not take from Arrow, and what holds the same values.
 _WIDER = {
     pa.float16(): pa.float32(),
@@ -59,6 +61,7 @@ def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
                 "the DataFrame is a stream, which has no end",
                 hint="dqsql.stream checks each of its micro-batches: see docs/streams.md",
             )
+        require_running(data.sparkSession)
         return data
     if spark is not None and not isinstance(spark, SparkSession):
         raise UsageError(f"spark takes a SparkSession, not a {type(spark).__name__}")
@@ -79,7 +82,7 @@ def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
     rows = _as_arrow(data)
     # A time without a zone means the same whatever the session's zone is.
     zone = configured(session, {TIME_ZONE: "UTC"})
-    with zone, translated("the pandas DataFrame cannot be given to Spark"):
+    with alone_in(session), zone, translated("the pandas DataFrame cannot be given to Spark"):
         if rows.num_rows:
             return session.createDataFrame(rows)
         # Spark Connect takes no empty Arrow table.
@@ -122,7 +125,19 @@ def _as_arrow(data: pandas.DataFrame) -> pa.Table:
                 f" type is {data.dtypes[label]}",
                 hint=f"df[{label!r}].astype('string') makes texts of its values",
             )
-    return rows.cast(pa.schema([(field.name, _wider(field.type)) for field in rows.schema]))
+    return pa.table({field.name: _cast(rows, field, labels) for field in rows.schema})
+
+
+def _cast(rows: pa.Table, field: pa.Field, labels: Mapping[str, Any]) -> pa.ChunkedArray:
+    """A column with a type that Spark takes. Raises UsageError for what it would cut off."""
+    try:
+        return rows[field.name].cast(_wider(field.type))
+    except pa.ArrowInvalid as error:
+        raise UsageError(
+            f"the column {field.name!r} of the pandas DataFrame has nanoseconds, and Spark keeps"
+            " microseconds",
+            hint=f"df[{labels[field.name]!r}].dt.floor('us') leaves the rest out",
+        ) from error
 
 
 def _is_known(kind: pa.DataType) -> bool:
@@ -144,6 +159,10 @@ def _wider(kind: pa.DataType) -> pa.DataType:
         return pa.struct([(field.name, _wider(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(_wider(kind.key_type), _wider(kind.item_type))
+    if pa.types.is_timestamp(kind) and kind.unit == _FINER:
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_duration(kind) and kind.unit == _FINER:
+        return pa.duration("us")
     return _WIDER.get(kind, kind)
 
 

@@ -44,14 +44,23 @@ _UNSTEADY = re.compile(
 class FileInputs:
     """What a model read: a fingerprint of files and definitions, and how much there was of files.
 
-    `fingerprint` is None where files alone do not tell what is new; `size` is in bytes. `watched`
-    are the files and those that define the model.
+    `fingerprint` is a hash of the definitions and one of the files; it is None where files alone do
+    not tell what is new. `size` is in bytes. `watched` are the files and those that define the
+    model.
     """
 
     fingerprint: str | None
     files: int
     size: int
     watched: WatchedFiles | None = field(default=None, compare=False, repr=False)
+
+    def has_files_of(self, other: FileInputs) -> bool:
+        """Whether the files are those of other inputs, whatever the model makes of them."""
+        return self._files == other._files
+
+    @property
+    def _files(self) -> str:
+        return (self.fingerprint or "").rpartition(" ")[2]
 
 
 def inputs_of(plan: Plan, project: Project) -> FileInputs | None:
@@ -126,13 +135,13 @@ def _fingerprint(
     project: Project,
     listed: Sequence[tuple[str, int, int]],
 ) -> str:
-    digest = hashlib.sha256()
+    definitions, files = hashlib.sha256(), hashlib.sha256()
     for text in _definitions(plan, models, project):
-        digest.update(text.encode())
-        digest.update(b"\0")
+        definitions.update(text.encode())
+        definitions.update(b"\0")
     for name, size, changed in listed:
-        digest.update(f"{name}\0{size}\0{changed}\0".encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
+        files.update(f"{name}\0{size}\0{changed}\0".encode("utf-8", "surrogateescape"))
+    return f"{definitions.hexdigest()} {files.hexdigest()}"
 
 
 def stored_inputs(store: Store) -> dict[str, FileInputs]:
@@ -140,7 +149,20 @@ def stored_inputs(store: Store) -> dict[str, FileInputs]:
     return {
         row["model"]: FileInputs(row["fingerprint"], row["files"], row["bytes"])
         for row in store.rows(INPUTS)
+        if row["fingerprint"]
     }
+
+
+def forget_inputs(store: Store, models: Collection[str] | None = None) -> None:
+    """Let a run describe models again, all by default, though their files are as they were.
+
+    As should they come back after they were gone.
+    """
+    if models is not None and not models:
+        return
+    rows = [r for r in store.rows(INPUTS) if models is None or r["model"] in models]
+    if rows:
+        store.replace_partition(INPUTS, [{**r, "fingerprint": ""} for r in rows])
 
 
 def store_inputs(

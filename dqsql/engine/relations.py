@@ -6,7 +6,8 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dqsql.compiler.segments import handed_on
-from dqsql.dialect import quoted, unquoted
+from dqsql.dialect import parse_statement, quoted, tables_read, unquoted
 from dqsql.engine.csv_files import ragged_notes
 from dqsql.engine.csv_headers import IN_PATH, check_headers, common_schema, headers_of, lacking
 from dqsql.engine.failures import (
@@ -30,7 +31,7 @@ from dqsql.engine.parquet_files import UnevenFiles, uneven_files
 from dqsql.engine.paths import file_or_pattern, files_at, named_in
 from dqsql.engine.registered import Registered
 from dqsql.engine.selects import select
-from dqsql.engine.session_use import put_view
+from dqsql.engine.session_use import put_view, was_started_here
 from dqsql.engine.statements import tables_in
 from dqsql.engine.unlike_files import read_unlike
 from dqsql.engine.values import types_of
@@ -173,7 +174,37 @@ def register_model(
     `done` remembers what was registered. Raises an error that points into the model's file.
     """
     register_dependencies(spark, project, model, done)
+    refresh_tables(spark, [_query(model)], done)
     _register_view(spark, project, model)
+
+
+def refresh_tables(
+    spark: SparkSession, queries: Iterable[str], done: Registered | None = None
+) -> None:
+    """Let Spark list the files of tables again that queries read.
+
+    A session keeps the list that it made first, so that one which lasts would see no new file. What
+    is cached stays. `done` remembers which tables that was done for.
+    """
+    if was_started_here(spark):
+        return
+    done = done or Registered()
+    for query in map(parse_statement, queries):
+        for table in tables_read(query) if query is not None else ():
+            name = ".".join(quoted(part.name) for part in table.parts)
+            if not table.name.startswith(view_name("")):
+                done.once(f"table.{name}", partial(_refresh, spark, name))
+
+
+def _query(model: CheckModel) -> str:
+    return model.sql if model.relation is None else f"select * from {model.relation}"
+
+
+def _refresh(spark: SparkSession, name: str) -> None:
+    # If there is no such table, it is told where it is read.
+    with suppress(*SPARK_FAILURES):
+        if not spark.catalog.isCached(name):
+            spark.catalog.refreshTable(name)
 
 
 def _register_view(spark: SparkSession, project: Project, model: CheckModel) -> None:
@@ -312,10 +343,12 @@ def near_relations(spark: SparkSession, project: Project, name: str) -> str | No
 
     None where none is near.
     """
+    declared = "the source is declared; set its `schema` or `identifier`, or `path` if it is a file"
     if any(s.full_name == name and s.path is None for s in project.sources):
-        return "the source is declared; set its `schema` or `identifier`, or `path` if it is a file"
-    shown = {s.full_name: f"{{{{ source('{s.name}', '{s.table}') }}}}" for s in project.sources}
-    shown |= {s.table: shown[s.full_name] for s in project.sources}
+        return declared
+    others = [s for s in project.sources if unquoted(s.relation) != name]
+    shown = {s.full_name: f"{{{{ source('{s.name}', '{s.table}') }}}}" for s in others}
+    shown |= {s.table: shown[s.full_name] for s in others}
     shown |= {m.name: f"{{{{ ref('{m.name}') }}}}" for m in project.models if m.config.enabled}
     shown |= {table: table for table in _tables(spark, name)}
     by_lower = {known.lower(): text for known, text in shown.items() if known != name}
@@ -325,7 +358,9 @@ def near_relations(spark: SparkSession, project: Project, name: str) -> str | No
         near = [name.lower()]
         by_lower[name.lower()] = shown[name]
     candidates = dict.fromkeys(by_lower[n] for n in near)
-    return f"did you mean {' or '.join(candidates)}?" if candidates else None
+    if candidates:
+        return f"did you mean {' or '.join(candidates)}?"
+    return declared if len(others) < len(project.sources) else None
 
 
 def _tables(spark: SparkSession, name: str) -> list[str]:

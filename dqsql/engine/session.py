@@ -53,8 +53,9 @@ _RUNTIME_CONF = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     # What Delta tables hold; Spark's own default is a format that Parquet has given up.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Statements are written with escaped backslashes, which Hive's literals would keep twice.
+    # Hive would keep escaped backslashes twice, and take a quoted name for a regular expression.
     "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
     # What `timestamp` means in the tables of a catalog, and in files: a moment.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
@@ -62,7 +63,10 @@ _EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 # It fails on `exists(..)` over the rows of a UNION ALL: "key not found" (seen in Spark 4.2.0).
 _FAULTY_RULE = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion"
 # Spark warns of a setting for old programs, even where it is set to what it is anyway.
-_DEFAULTS = {"spark.sql.parser.escapedStringLiterals": "false"}
+_DEFAULTS = {
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+}
 # Of a call to a Connect server that does not answer; they are 0.05 s to 13 s apart.
 _RETRIES = 6
 _GONE: tuple[type[Exception], ...] = (*SPARK_FAILURES, OSError)

@@ -7,15 +7,17 @@ wait for each other, so that none reads what another one has put under the same 
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from dqsql.dialect import quoted, write_for
 from dqsql.engine.failures import SPARK_FAILURES
+from dqsql.errors import SessionError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,8 +69,10 @@ def shared_session(start: Callable[[], SparkSession], *, foreign: bool) -> Itera
 def using_session(spark: SparkSession, project: Path) -> Iterator[None]:
     """Work for a project, of which `project` is a folder.
 
-    Views of its models are dropped at the end, or are gone with a session that ends then.
+    Views of its models are dropped at the end, or are gone with a session that ends then. Raises
+    SessionError where it has been stopped.
     """
+    require_running(spark)
     user = (project, threading.get_ident())
     with _CHANGED:
         use = _USES.setdefault(spark, _SessionUse())
@@ -87,6 +91,28 @@ def using_session(spark: SparkSession, project: Path) -> Iterator[None]:
             if not use.users and spark not in _STARTED:
                 _drop(spark, use)
             _CHANGED.notify_all()
+
+
+@contextmanager
+def alone_in(spark: SparkSession) -> Iterator[None]:
+    """Work in a session while no other thread does: one would change settings for the other."""
+    with using_session(spark, Path(uuid.uuid4().hex)):
+        yield
+
+
+def was_started_here(spark: SparkSession) -> bool:
+    """Whether dqsql started the session, so that it has seen nothing before this run."""
+    return spark in _STARTED
+
+
+def require_running(spark: SparkSession) -> None:
+    """Raise SessionError for a session of this process that somebody has stopped."""
+    context: Any = getattr(spark, "_sc", None)
+    if context is not None and context._jsc is None:
+        raise SessionError(
+            "the Spark session has been stopped",
+            hint="make another one: SparkSession.builder.getOrCreate()",
+        )
 
 
 def put_view(frame: DataFrame, name: str) -> None:

@@ -291,7 +291,7 @@ INPUTS = Table(
         _MODEL,
         text(
             "fingerprint",
-            "Hash of the files' names, sizes and times, and of the model's definition.",
+            "Hash of the model's definition, and hash of the files' names, sizes and times.",
         ),
         whole("files", "How many files there were."),
         whole("bytes", "How large they were together, in bytes."),

@@ -60,7 +60,11 @@ class ChangeFinder:
         return Changes(
             same,
             changed,
-            frozenset(changed.keys() & self.before.keys()),
+            frozenset(
+                name
+                for name, now in changed.items()
+                if name in self.before and not now.has_files_of(self.before[name])
+            ),
             watched_by(all_inputs.values(), project),
             self._scale({n: i for n, i in all_inputs.items() if n not in same}),
             {n: 0 if n in same else i.size for n, i in all_inputs.items() if i},

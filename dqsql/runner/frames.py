@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.catalog import LISTED
 from dqsql.compiler.output_columns import CASE_SENSITIVE
 from dqsql.compiler.plan import compile_model
-from dqsql.dialect import write_for
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.journal import Journal
 from dqsql.errors import AnnotationError, DqsqlError, NoBatchError, Span, UsageError, error_of
@@ -47,8 +47,12 @@ if TYPE_CHECKING:
 _NAME = "dataframe"
 _OF_NAN = re.compile(r"\b(isnan|is_nan|nan_ratio)(?=\s*\()", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_IN_A_COLUMN = (
+    "`dqsql docs annotations` lists all of them; what a function of your own gives belongs in a"
+    " column of the DataFrame"
+)
 _IN_A_PROJECT = "write it into a check model of a project: `dqsql init`"
-# Two checks of one session would take each other's view.
+# Two checks of one session would take each other's view, whichever object of Python stands for it.
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -175,7 +179,9 @@ def _plan(
     others = replace(project, models=())
     plan = compile_model(replace(model, annotations=annotations), others, catalog)
     if plan.rejected:
-        raise error_of(plan.rejected)
+        error = error_of(plan.rejected)
+        error.hint = _IN_A_COLUMN if error.hint == LISTED else error.hint
+        raise error
     for monitor in plan.monitors:
         if _needs_history(monitor):
             raise _no_history(f"@{monitor.kind}", monitor.span)
@@ -231,6 +237,7 @@ def _checked(
     from dqsql.engine.frames import MemoryStore, as_view
     from dqsql.engine.relations import register_dependencies
     from dqsql.engine.session import configured, runtime_conf
+    from dqsql.engine.session_use import alone_in
     from dqsql.runner.model_run import ModelRun
 
     def silent(*_: Any) -> None:
@@ -251,8 +258,8 @@ def _checked(
         # What it gathers is never written.
         journal=Journal(store),
     )
-    write_for(str(spark.version))
     view = as_view(frame, view_name(plan.model))
-    with _ONE_AT_A_TIME, view, configured(spark, runtime_conf(project.target)):
+    # The settings are the user's as long as no run has begun there.
+    with alone_in(spark), _ONE_AT_A_TIME, view, configured(spark, runtime_conf(project.target)):
         register_dependencies(spark, project, plan.model)
         return run.execute()

@@ -17,7 +17,7 @@ from dqsql.decisions.reviews import flagged_last
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.exclusive import locked
 from dqsql.engine.head_start import remember
-from dqsql.engine.inputs import store_inputs, stored_inputs
+from dqsql.engine.inputs import forget_inputs, store_inputs, stored_inputs
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
 from dqsql.engine.ledger import (
@@ -59,7 +59,7 @@ from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people, resolve_gone
 from dqsql.runner.tables import gone_names
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
-from dqsql.runner.warnings import model_warnings, project_warnings, renamed_warnings
+from dqsql.runner.warnings import gone_warnings, model_warnings, project_warnings
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -290,8 +290,9 @@ class ProjectRun:
         begun = [p.model for p in described if p.model.name not in known]
         # The file of one that is disabled is there.
         fileless = {*gone}.difference(m.name for m in self._project.models)
-        renamed = renamed_warnings(store, fileless, self.ledgers, begun)
-        result = replace(result, warnings=(*result.warnings, *renamed))
+        told = gone_warnings(store, fileless, self.ledgers, self._findings, begun)
+        result = replace(result, warnings=(*result.warnings, *told))
+        forget_inputs(store, gone)
         store_dimensions(store, described, types, self.started, gone, self._project)
         checked = {m.model for m in models if m.batches}
         left = [p for p in plans if p.model.name in worked - checked and not lacks_columns(p.model)]
@@ -421,16 +422,19 @@ class ProjectRun:
         self, plan: Plan, spark: SparkSession, journal: Journal, on_step: Callable[[str, str], None]
     ) -> ModelRun:
         """The run of a model whose view is registered. Raises DqsqlError."""
+        from dqsql.engine import relations
         from dqsql.engine.preparation import relation_ids
-        from dqsql.engine.relations import missing_columns, register_dependencies, register_model
         from dqsql.runner.model_run import ModelRun
 
         model, phases = plan.model, Phases()
         own = model.depends_on if model.relation is None else ()
         needed = (*own, *relation_ids(plan.relations))
         reader = replace(model, depends_on=needed, relation=None)
-        register_dependencies(spark, self._project, reader, self._registered)
-        register_model(spark, self._project, model, self._registered)
+        relations.refresh_tables(
+            spark, (f"select * from {r.sql}" for r in plan.relations), self._registered
+        )
+        relations.register_dependencies(spark, self._project, reader, self._registered)
+        relations.register_model(spark, self._project, model, self._registered)
         plan = self._with_columns_of_now(plan, spark)
         model = plan.model
         if plan.blocked:
@@ -463,7 +467,7 @@ class ProjectRun:
             label=self.request.labels.get(model.name),
             findings=self._findings.get(model.name, ()),
             phases=phases,
-            missing=missing_columns(self._project, model, self._registered),
+            missing=relations.missing_columns(self._project, model, self._registered),
         )
 
     def _quarantine(self, model: CheckModel) -> Quarantine | None:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
 from dqsql.engine.batches import BatchChoice, BatchRequest
 from dqsql.model.batches import TIME_ZONE, batch_order, is_utc
 from dqsql.model.project import CheckModel, NoData, Project, Target
-from dqsql.model.results import CONSTRAINT, BatchRecord, ModelResult, Result, Status
+from dqsql.model.results import (
+    CONSTRAINT,
+    RESOLVED,
+    BatchRecord,
+    BatchStatus,
+    ModelResult,
+    Result,
+    Status,
+)
 from dqsql.model.tables import MODELS
 from dqsql.model.wording import LEARNING, NO_TIME, first_of, gone_rows, plural
 
@@ -72,15 +80,17 @@ def model_warnings(models: Sequence[ModelResult]) -> Iterator[str]:
     yield from unbatched_warnings(models)
 
 
-def renamed_warnings(
+def gone_warnings(
     store: Store,
     gone: Collection[str],
     ledgers: Mapping[str, Mapping[str, BatchRecord]],
+    findings: Mapping[str, Sequence[Mapping[str, Any]]],
     new: Iterable[CheckModel],
 ) -> Iterator[str]:
-    """What is told of models without a history whose text is that of a model that is `gone`.
+    """What is told of models that are `gone`: what that ends, or which new one has their text.
 
-    Raises StorageError.
+    `findings` are the rows of dq_findings by model, `new` the models without a history. Raises
+    StorageError.
     """
     if not gone:
         return
@@ -89,15 +99,33 @@ def renamed_warnings(
     for row in sorted(rows, key=lambda row: str(row["model"])):
         if row["valid_to"] is None:
             names.setdefault(row["checksum"], []).append(row["model"])
+    left = {*gone}
     for model in new:
         if names.get(model.checksum):
             old = names[model.checksum].pop(0)
+            left.discard(old)
             batches = plural(len(ledgers[old]), "batch", "batches")
             yield (
                 f"{model.name} has the text of {old}, which is gone: if you renamed it, the history"
                 f" of {batches} stays under the name {old}, and monitors of {model.name} start"
                 f" again. Name it {old} to go on with that history"
             )
+    for name in sorted(left):
+        yield _gone_warning(name, ledgers[name], findings.get(name, ()))
+
+
+def _gone_warning(
+    model: str, ledger: Mapping[str, BatchRecord], findings: Sequence[Mapping[str, Any]]
+) -> str:
+    """What ends with a model that is gone, and what stays."""
+    ended = []
+    if unresolved := sum(row["state"] != RESOLVED for row in findings):
+        verb = "is" if unresolved == 1 else "are"
+        ended.append(f"{plural(unresolved, 'finding')} of it {verb} resolved")
+    if waiting := sum(r.status is BatchStatus.FLAGGED for r in ledger.values()):
+        ended.append(f"{plural(waiting, 'batch', 'batches')} of it need no review any more")
+    history = f"its history of {plural(len(ledger), 'batch', 'batches')} stays"
+    return f"{model} is no longer in the project: {', '.join([*ended, history])}"
 
 
 def _left_while_running(results: Iterable[Result]) -> Iterator[str]:

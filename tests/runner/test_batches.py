@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from dqsql.errors import ConfigError, QueryError, SourceNotFoundError, UsageErro
 from dqsql.model.batches import batch_order
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, Status
+from dqsql.runner.upkeep import doctor
 from tests.tables import table_rows
 
 from .conftest import NewProject
@@ -687,7 +689,44 @@ def test_the_history_of_a_renamed_model(new_project: NewProject) -> None:
     assert project.run().warnings == ()
     new.rename(old)
     back = project.run()
-    assert (back.models[0].skipped, back.warnings) == ("nothing new", ())
+    assert back.models[0].skipped == "nothing new"
+    assert back.warnings == ("n is no longer in the project: its history of 2 batches stays",)
+    in_force = {r["model"] for r in project.rows("dq_models") if r["valid_to"] is None}
+    assert in_force == {"m"}
+
+
+@pytest.mark.parametrize("table", ["dq_models", "dq_checks", "dq_columns"])
+def test_descriptions_that_were_lost_are_written_again(new_project: NewProject, table: str) -> None:
+    project = new_project(BY_DAY, DAYS)
+    project.run()
+    before = project.rows(table)
+    shutil.rmtree(project.root / "warehouse" / "dq" / table)
+    doctor(project_dir=project.root, repair=True)
+    assert project.rows(table) == []
+    assert project.run().models[0].skipped == "nothing new"
+    assert len(project.rows(table)) == len(before) > 0
+
+
+def test_a_model_that_is_gone_and_back(new_project: NewProject) -> None:
+    project = new_project(BY_DAY + "-- @row_count > 5\n", DAYS)
+    project.write({"checks/other.sql": "select 1 as x -- @not_null\n"})
+    assert project.run().exit_code == 1
+    file = project.root / "checks" / "m.sql"
+    away = file.rename(project.root / "m.sql")
+    (warning,) = project.run().warnings
+    assert warning == (
+        "m is no longer in the project: 1 finding of it is resolved, 2 batches of it need no"
+        " review any more, its history of 2 batches stays"
+    )
+    assert project.run().warnings == ()
+    away.rename(file)
+    assert project.run().models[0].skipped == "nothing new"
+    for table in ("dq_models", "dq_checks", "dq_columns"):
+        assert any(r["model"] == "m" for r in project.rows(table) if r["valid_to"] is None)
+    assert {r["state"] for r in project.rows("dq_findings")} == {"open"}
+    file.unlink()
+    project.run()
+    assert {r["state"] for r in project.rows("dq_findings")} == {"resolved"}
 
 
 @pytest.mark.parametrize(
