@@ -15,10 +15,12 @@ from dqsql.model.monitors import AUTO, COLUMN_TYPES, FEATURES
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Annotation, CheckModel, CheckSettings, Severity
 from dqsql.model.types import is_textless, type_of
+from dqsql.model.wording import first_of
 
 SETTING = "monitors"
 # Of wider models only so many columns are watched, and fewer together by `@novelty`.
 MAX_COLUMNS, MAX_NOVELTY = 150, 40
+_OF_COLUMNS = frozenset(["columns", "alive", "keys"])
 # Names of columns that may be keys: of others, values would be counted for nothing.
 _KEY = re.compile(
     r"(?:^|_)(?i:id|key|uuid|guid|code|no|nr|number|ref|reference|hash"
@@ -88,14 +90,18 @@ class _Auto:
         if "novelty" in features and known is not None and 1 < len(known) <= MAX_NOVELTY:
             yield self._made("novelty")
 
-    def _of_columns(self) -> Iterator[Annotation]:
-        # That a segment is gone is told by its name, but not how many rows are of none.
-        segments = {c.lower() for c in self.model.config.segment_by}
+    @property
+    def fit_columns(self) -> list[str]:
+        """The columns that can be watched, though there may be too many of them."""
         types = self.model.config.extra.get(COLUMN_TYPES, {})
         unfit = {c.lower() for c, kind in types.items() if _is_unfit(kind)}
         unfit |= same_in_a_batch(self.model, types)
-        names = [c for c in self.model.columns or () if c.lower() not in unfit]
-        for name in names[:MAX_COLUMNS]:
+        return [c for c in self.model.columns or () if c.lower() not in unfit]
+
+    def _of_columns(self) -> Iterator[Annotation]:
+        # That a segment is gone is told by its name, but not how many rows are of none.
+        segments = {c.lower() for c in self.model.config.segment_by}
+        for name in self.fit_columns[:MAX_COLUMNS]:
             if "columns" in self.features:
                 yield self._made("avh", name)
             if name.lower() in segments:
@@ -126,6 +132,21 @@ def auto_annotations(model: CheckModel) -> Iterator[Annotation]:
     features = features_of(model)
     if features:
         yield from _Auto(model, features).annotations()
+
+
+def left_out(model: CheckModel, features: tuple[str, ...]) -> Iterator[str]:
+    """What a person should know of what `monitors: auto` does not watch.
+
+    `features` are those of the model that its `scan_budget` leaves.
+    """
+    if dropped := [f for f in features_of(model) if f not in features]:
+        yield f"scan_budget leaves no room for {', '.join(dropped)} of `monitors: auto`"
+    more = _Auto(model, features).fit_columns[MAX_COLUMNS:] if _OF_COLUMNS & {*features} else ()
+    if more:
+        yield (
+            f"`monitors: auto` watches {MAX_COLUMNS} columns: {first_of(more, 3)} are not watched;"
+            " an annotation beside a column does"
+        )
 
 
 def fit_for_types(plan: Plan, types: Mapping[str, str]) -> Plan:

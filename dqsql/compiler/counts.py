@@ -13,11 +13,13 @@ columns that `dqsql.compiler.cumulative` describes, without `block`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
+from typing import cast
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates.base import same_key
+from dqsql.compiler.aggregates.base import AggregateCall, same_key
 from dqsql.compiler.aggregates.frequency import state_over_counts
 from dqsql.compiler.aggregates.frequency_scan import COUNTED, VALUE, N, over_table, stored_text
 from dqsql.compiler.aggregates.quantiles import counted_numbers
@@ -25,6 +27,7 @@ from dqsql.compiler.aggregates.trigrams import peculiar_entries
 from dqsql.compiler.cumulative import COUNTS, POSITION, TESTED, over_partition, over_rows_before
 from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, not_null, segment_label, union_all
 from dqsql.compiler.scan import Scan
+from dqsql.compiler.trees import map_aggregates, outermost_aggregates, where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, identifier, literal
 from dqsql.model.plan import Entries, Metric, StateColumn
 from dqsql.model.project import Scope
@@ -35,6 +38,9 @@ _BEFORE = "dqsql_before"
 _FIRST = "dqsql_from"
 _LAST = "dqsql_to"
 _NEXT = "dqsql_next"
+# Of how many values a count is, and the aggregates that can be had of such rows.
+_VALUES = "dqsql_values"
+_WEIGHED = frozenset(["count", "count_if", "sum", "max", "min"])
 _NO_TEXT = as_type(exp.Null(), "string")
 
 
@@ -102,16 +108,17 @@ def with_counted(
     `batches` are those under test. A state is what it is over the counts of its batch (and, where
     the model is `segmented`, segment) and of all that counts before.
     """
-    segment = (SEGMENT,) if segmented else ()
-    fine = _prefix_counts(batches, identifier_table(history), segment)
-    whole = _of_whole(fine) if segmented else fine
     query = exp.select(exp.Column(this=exp.Star(), table=identifier("p")))
     query = query.from_(prefixes.subquery("p"))
-    for number, (entries, mine) in enumerate(_by_entries(states).items()):
+    # Where only one is tested, no count is repeated.
+    groups = _by_entries(states, weighed=len(batches) > 1)
+    for number, ((entries, alike), mine) in enumerate(groups.items()):
         name = f"c{number}"
-        counted = _over_counts(entries, mine, whole, ())
-        if segmented:
-            counted = union_all(counted, _over_counts(entries, mine, fine, segment))
+        parts = [
+            _over_counts(entries, mine, batches, identifier_table(history), keys, alike=alike)
+            for keys in ((), (SEGMENT,))[: 1 + segmented]
+        ]
+        counted = reduce(union_all, parts)
         same = same_key("p", name, (BATCH, SEGMENT))
         query = query.select(*(state_over_counts(s, name) for s in mine), copy=False)
         query = query.join(counted.subquery(name), on=same, join_type="left", copy=False)
@@ -122,16 +129,17 @@ def with_counted(
 
 
 def _prefix_counts(
-    batches: Sequence[str], history: exp.Table, segment: Sequence[str]
+    batches: Sequence[str], history: exp.Table, segment: Sequence[str], *, alike: bool
 ) -> exp.Select:
     """The added counts of each tested batch and all that counts before.
 
-    Columns: batch, those of `segment`, counted, value, n.
+    Columns: batch, those of `segment`, counted, value, n. With `alike`, in place of the value, of
+    how many values the count is.
     """
     keys = (*segment, COUNTED, VALUE)
     if len(batches) == 1:
         return _one_prefix(batches[0], history, keys)
-    return _all_prefixes(history, keys)
+    return _all_prefixes(history, keys, alike=alike)
 
 
 def _one_prefix(batch: str, history: exp.Table, names: Sequence[str]) -> exp.Select:
@@ -145,13 +153,13 @@ def _one_prefix(batch: str, history: exp.Table, names: Sequence[str]) -> exp.Sel
     return query.group_by(*(k.copy() for k in keys))
 
 
-def _all_prefixes(history: exp.Table, names: Sequence[str]) -> exp.Select:
+def _all_prefixes(history: exp.Table, names: Sequence[str], *, alike: bool) -> exp.Select:
     """All prefixes in one statement.
 
     The count of a value changes only where the value occurs: from there to its next occurrence it
-    is one span of batches. A batch that does not count for later ones is a span of its own.
+    is one span of batches. A batch that does not count for later ones is a span of its own. Spans
+    that are `alike` are opened together: those of an id are as many as there are batches after it.
     """
-    keys = [column(k) for k in names]
     tested = exp.select(column(BATCH), column(POSITION)).distinct()
     tested = tested.from_(history.copy()).where(column(TESTED))
     placed = _placed(history, names)
@@ -162,14 +170,19 @@ def _all_prefixes(history: exp.Table, names: Sequence[str]) -> exp.Select:
     ends = ends.from_(tested.copy().subquery("tested"))
     first = call("greatest", column(_FIRST), column("lo"))
     last = call("least", column(_LAST), column("hi"))
-    places = call("explode", call("sequence", first, last))
-    opened = exp.select(*keys, column(N), aliased(places, POSITION))
-    opened = opened.from_(spans.subquery("spans"))
-    opened = opened.join(ends.subquery("ends"), join_type="cross")
-    opened = opened.where(exp.LTE(this=first.copy(), expression=last.copy()))
+    kept = [*(k for k in names if not alike or k != VALUE), N]
+    cut = exp.select(*map(column, kept), aliased(first, _FIRST), aliased(last, _LAST))
+    cut = cut.from_(spans.subquery("spans")).join(ends.subquery("ends"), join_type="cross")
+    cut = cut.where(exp.LTE(this=first.copy(), expression=last.copy()))
+    if alike:
+        same = [column(k) for k in (*kept, _FIRST, _LAST)]
+        kept.append(_VALUES)
+        values = aliased(call("count", exp.Star()), _VALUES)
+        cut = exp.select(*same, values).from_(cut.subquery("cut")).group_by(*same)
+    places = call("explode", call("sequence", column(_FIRST), column(_LAST)))
+    opened = exp.select(*map(column, kept), aliased(places, POSITION)).from_(cut.subquery("cut"))
     at = exp.EQ(this=column(POSITION, "o"), expression=column(POSITION, "t"))
-    query = exp.select(column(BATCH, "t"))
-    query = query.select(*(column(k, "o") for k in (*names, N)))
+    query = exp.select(column(BATCH, "t"), *(column(k, "o") for k in kept))
     return query.from_(opened.subquery("o")).join(tested.subquery("t"), on=at)
 
 
@@ -218,29 +231,56 @@ def _placed(history: exp.Table, names: Sequence[str]) -> exp.Select:
 # --- states over counts --------------------------------------------------------------------------
 
 
-def _of_whole(counts: exp.Select) -> exp.Select:
-    """Counts of segments added up to those of the whole batch."""
-    keys = [column(k) for k in (BATCH, COUNTED, VALUE)]
-    query = exp.select(*keys, _summed(column(N))).from_(counts.copy().subquery("prefixes"))
-    return query.group_by(*(k.copy() for k in keys))
-
-
-def _by_entries(states: Iterable[StateColumn]) -> dict[Entries, list[StateColumn]]:
-    groups: dict[Entries, list[StateColumn]] = {}
+def _by_entries(
+    states: Iterable[StateColumn], *, weighed: bool
+) -> dict[tuple[Entries, bool], list[StateColumn]]:
+    """The states by their kind of entries, and whether values of one count are taken together."""
+    groups: dict[tuple[Entries, bool], list[StateColumn]] = {}
     for state in states:
         if state.frequency is not None:
-            groups.setdefault(state.frequency.entries, []).append(state)
+            entries = state.frequency.entries
+            alike = weighed and entries is Entries.VALUES and _is_weighable(state)
+            groups.setdefault((entries, alike), []).append(state)
     return groups
 
 
+def _is_weighable(state: StateColumn) -> bool:
+    """Whether a state is made of sums and numbers of values, and of counts alone."""
+    reads_value = any(c.name == VALUE for c in state.scan.find_all(exp.Column))
+    calls = [AggregateCall.of(a) for a in outermost_aggregates(state.scan)]
+    return not reads_value and all(c.name in _WEIGHED and not c.distinct for c in calls)
+
+
+def _weighed(aggregate: exp.Expr) -> exp.Expr:
+    """An aggregate over values as one over rows that each stand for several of them."""
+    call_of, values = AggregateCall.of(aggregate), cast(exp.Expr, column(_VALUES))
+    (argument,) = call_of.args
+    if call_of.name == "sum":
+        return call_of.aggregate("sum", formula("({0}) * {1}", argument, values))
+    if call_of.name in ("max", "min"):
+        return aggregate
+    if call_of.name == "count_if":
+        values = where_met(argument, values)
+    elif not isinstance(argument, exp.Star):
+        values = where_met(not_null(argument), values)
+    return call("coalesce", call_of.aggregate("sum", values), literal(0))
+
+
 def _over_counts(
-    entries: Entries, states: Sequence[StateColumn], counts: exp.Select, segment: Sequence[str]
+    entries: Entries,
+    states: Sequence[StateColumn],
+    batches: Sequence[str],
+    history: exp.Table,
+    segment: Sequence[str],
+    *,
+    alike: bool,
 ) -> exp.Select:
     """The states over one kind of entries, of each batch and segment: batch, segment, states."""
     keys = (BATCH, *segment)
+    counts = _prefix_counts(batches, history, segment, alike=alike)
     listed = exp.In(this=column(COUNTED), expressions=[*map(literal, tables_of(states))])
-    rows = exp.select(*(column(k) for k in (*keys, COUNTED, VALUE, N)))
-    rows = rows.from_(counts.copy().subquery("counts")).where(listed)
+    rows = exp.select(*(column(k) for k in (*keys, COUNTED, _VALUES if alike else VALUE, N)))
+    rows = rows.from_(counts.subquery("counts")).where(listed)
     if segment:
         # Rows from before the model had segments.
         rows = rows.where(not_null(column(SEGMENT)))
@@ -254,7 +294,8 @@ def _over_counts(
         if state.frequency is not None:
             table = literal(stored_text(state.frequency))
             mine = exp.EQ(this=column(COUNTED), expression=table)
-            query = query.select(over_table(state, mine), copy=False)
+            scan = map_aggregates(state.scan, _weighed) if alike else state.scan
+            query = query.select(over_table(replace(state, scan=scan), mine), copy=False)
     return query.from_(rows.subquery("counted")).group_by(*(column(k) for k in keys))
 
 

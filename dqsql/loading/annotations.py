@@ -340,11 +340,12 @@ def _without_prose_with_quote(text: str) -> str | None:
 
 
 def _expression_problem(text: str, offset: int, error: DqsqlError) -> AnnotationProblem:
-    shown = shortened(" ".join(text.split()))
+    flat = " ".join(text.split())
+    shown = shortened(flat)
     detail = _POSITION.sub("", error.message).rpartition("': ")[2]
     # sqlglot's messages about its own classes and texts say nothing to a user.
     detail = "" if "class" in detail or "\n" in detail or "'" in detail else f": {detail}"
-    hint = hints.expression_hint(shown) or "put prose before the @"
+    hint = error.hint or hints.expression_hint(flat) or "put prose before the @"
     return AnnotationProblem(
         f"cannot parse the expression {shown!r}{detail}", offset, f"@{shown}", hint
     )

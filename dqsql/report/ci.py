@@ -105,6 +105,8 @@ def _details(own: Mapping[str, Any]) -> str | None:
         f"{f['batch']}{', ' + f['segment'] if f['segment'] else ''}: {f['message']}"
         for f in own["findings"]
     ]
+    if own["findings_left_out"]:
+        lines.append(f"and {own['findings_left_out']:,} more")
     return _clean("\n".join(lines)) or None
 
 

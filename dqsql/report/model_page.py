@@ -10,7 +10,7 @@ from dqsql.model.batches import batch_order
 from dqsql.model.wording import plural
 from dqsql.report.findings import LONG, check_label, observation
 from dqsql.report.page import LETTERS, ModelFacts, causes_of, label_of, letter_of, profile_record
-from dqsql.report.series import MetricValues, Record, series_of
+from dqsql.report.series import MetricValues, Record, series_of, undrawn_segments
 from dqsql.report.text import printable, shorten
 
 _MAX_ROWS = 10
@@ -122,6 +122,7 @@ def _check(
         # In the text of the model's file; a check may stand in another.
         "line": row.get("line") if file and row.get("file") == file else None,
         "series": series_of(verdicts, batches, values) if verdicts else [],
+        "undrawn": undrawn_segments(verdicts),
         "verdicts": len(bad),
         "messages": [
             [

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 from http.client import HTTPException
+from itertools import islice, zip_longest
 from typing import Any
 
 from dqsql.errors import ConfigError, NotificationError
 from dqsql.model.routes import Route
-from dqsql.model.wording import plural
+from dqsql.model.wording import first_of, plural
 from dqsql.report.findings import check_label
 from dqsql.report.posting import post
 from dqsql.report.text import printable, shorten
@@ -30,7 +31,9 @@ SMTP_URL, SMTP_FROM = "DQSQL_SMTP_URL", "DQSQL_SMTP_FROM"
 _TIMEOUT = 20
 # Findings that one message tells in full.
 _MAX_TOLD = 20
-_MAX_TEXT = 300
+# Models of the others that it names.
+_MODELS = 10
+_MAX_TEXT, _MAX_LABEL = 300, 150
 # Bytes of a card; Teams takes about 28,000.
 _MAX_CARD = 24_000
 # Within words, as in not_null, an underscore is one.
@@ -105,7 +108,8 @@ class Notice:
         message = shorten(printable(self.message), _MAX_TEXT)
         detail = printable(self.why) if self.event == "resolved" else message
         about = f": {detail}" if detail else ""
-        return f"{word} {printable(self.model)}: {printable(self.label)} ({where}){about}"
+        label = shorten(printable(self.label), _MAX_LABEL)
+        return f"{word} {printable(self.model)}: {label} ({where}){about}"
 
 
 def title_of(project: str, notices: Sequence[Notice]) -> str:
@@ -129,26 +133,40 @@ def finding_url(report_url: str | None, finding_id: str) -> str:
 
 def body_of(notices: Sequence[Notice]) -> str:
     """The lines of a message: what was opened, and how to look at it; then what was resolved."""
-    lines = []
-    for notice in notices[:_MAX_TOLD]:
+    lines, told = [], _told(notices)
+    for notice in told:
         lines.append(notice.line)
         if notice.is_shown_in_full:
             impact = shorten(printable(notice.impact), _MAX_TEXT)
             details = (impact, notice.about, notice.url, notice.command)
             lines += [f"    {line}" for line in details if line]
-    return "\n".join([*lines, *_rest(notices)])
+    return "\n".join([*lines, *_rest(notices, told)])
 
 
-def _rest(notices: Sequence[Notice], shown_count: int = _MAX_TOLD) -> list[str]:
-    more = len(notices) - shown_count
-    return [f"and {more} more: dqsql report"] if more > 0 else []
+def _told(notices: Sequence[Notice]) -> list[Notice]:
+    """The notices that a message has room for, in their order: the first ones of each batch."""
+    by_batch: dict[tuple[str, str], list[int]] = {}
+    for place, notice in enumerate(notices):
+        by_batch.setdefault((notice.model, notice.last_batch), []).append(place)
+    in_turn = (n for turn in zip_longest(*by_batch.values()) for n in turn if n is not None)
+    return [notices[n] for n in sorted(islice(in_turn, _MAX_TOLD))]
+
+
+def _rest(notices: Sequence[Notice], told: Sequence[Notice]) -> list[str]:
+    """How many there are beside those that are told, and of which models."""
+    ids = set(map(id, told))
+    models = dict.fromkeys(printable(n.model) for n in notices if id(n) not in ids)
+    more = len(notices) - len(told)
+    return [f"and {more} more, of {first_of([*models], _MODELS)}: dqsql report"] if more else []
 
 
 def payload(kind: str, project: str, notices: Sequence[Notice]) -> dict[str, Any]:
     """The JSON that a webhook is sent."""
     title = title_of(project, notices)
     if kind == "slack":
-        parts = [f"*{_slack(title)}*", *map(_slack_finding, notices[:_MAX_TOLD]), *_rest(notices)]
+        told = _told(notices)
+        rest = map(_slack, _rest(notices, told))
+        parts = [f"*{_slack(title)}*", *map(_slack_finding, told), *rest]
         return {"text": "\n".join(parts)}
     if kind == "teams":
         # An adaptive card, which the workflows that replaced connectors take.
@@ -201,12 +219,13 @@ def _slack_code(text: str) -> str:
 def _teams_blocks(title: str, notices: Sequence[Notice]) -> list[dict[str, Any]]:
     """The findings that a card has room for, and how many there are beside."""
     blocks, count = [_block(_teams(title), weight="bolder")], 0
-    for notice in notices[:_MAX_TOLD]:
+    told = _told(notices)
+    for notice in told:
         more = [*blocks, *_teams_finding(notice)]
         if count and len(_encoded(more)) > _MAX_CARD:
             break
         blocks, count = more, count + 1
-    return [*blocks, *(_block(_teams(line)) for line in _rest(notices, count))]
+    return [*blocks, *(_block(_teams(line)) for line in _rest(notices, told[:count]))]
 
 
 def _teams(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 from dqsql.model.batches import batch_order
@@ -186,6 +186,10 @@ def _cost(costs: Sequence[Mapping[str, Any]]) -> Record | None:
     }
 
 
+# Checks that are told of batches that wait for a review.
+_MAX_FAILED = 10
+
+
 def waiting_lines(facts: ModelFacts) -> Iterator[Record]:
     """The batches of a model that wait for a review, those on which the same failed together."""
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -200,7 +204,10 @@ def waiting_lines(facts: ModelFacts) -> Iterator[Record]:
         yield {
             "model": printable(facts.name),
             "batches": [printable(b) for b in batches],
-            "failed": [[printable(c), _failed(verdicts)] for c, verdicts in by_check.items()],
+            "failed": [
+                [printable(c), _failed(r)] for c, r in islice(by_check.items(), _MAX_FAILED)
+            ],
+            "more": max(0, len(by_check) - _MAX_FAILED),
         }
 
 
@@ -221,11 +228,13 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
     shown = set(names)
     verdicts: dict[tuple[str, str | None], Result] = {}
     by_check: dict[str, list[Result]] = {}
+    segments: dict[tuple[str, str | None], list[str | None]] = {}
     for result in facts.results:
         by_check.setdefault(result.check_id, []).append(result)
         if result.status in FINDINGS:
             # Of a batch with segments, the verdict on all rows comes first.
             verdicts.setdefault((result.check_id, result.batch), result)
+            segments.setdefault((result.check_id, result.batch), []).append(result.segment)
     causes = causes_of(facts.groups)
     dimensions = {row["check_id"]: row for row in facts.checks}
     lines = []
@@ -245,7 +254,7 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
                 "status": row["status"],
                 "state": row["state"],
                 "state_text": state_text(row),
-                "message": _message(row, newest),
+                "message": _message(row, newest, segments),
                 "batches": [printable(b) for b in row["batches"]],
                 "opened": _moment(row["opened_at"]),
                 "resolved": printable(row["resolved_batch"] or "") or _moment(row["resolved_at"]),
@@ -270,12 +279,19 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
     return lines
 
 
-def _message(row: Mapping[str, Any], newest: Result | None) -> str:
-    """What was seen, and what was expected unless the check's name says it."""
+def _message(
+    row: Mapping[str, Any],
+    newest: Result | None,
+    segments: Mapping[tuple[str, str | None], Sequence[str | None]],
+) -> str:
+    """What was seen, what was expected unless the check's name says it, and in which segments.
+
+    `segments` are those with a finding, by check and batch.
+    """
     if newest is None:
         return printable(row["message"] or "")
     text = observation(newest, LONG).removesuffix(f", expected {printable(row['check_name'])}")
-    return text if newest.segment is None else f"{text} (in {printable(newest.segment)})"
+    return text + printable(in_segments(newest.segment, segments[newest.check_id, newest.batch]))
 
 
 def causes_of(groups: Iterable[BatchFinding]) -> dict[str, Result]:

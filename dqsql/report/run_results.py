@@ -201,7 +201,8 @@ def _particulars(
     source = known or definition
     findings = sorted(
         (v for v in verdicts if v.is_finding),
-        key=lambda v: (v.batch or "", v.segment or ""),
+        # Of a batch all rows come first.
+        key=lambda v: (v.batch or "", v.segment is None, v.segment or ""),
         reverse=True,
     )
     return {

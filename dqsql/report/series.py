@@ -55,6 +55,12 @@ def series_of(
     return [s for s in records if s is not None]
 
 
+def undrawn_segments(verdicts: Sequence[Result]) -> int:
+    """Of how many segments `series_of` draws nothing, for there are too many."""
+    segments = {r.segment for r in verdicts}
+    return max(0, len(segments) - 1 - _MAX_SEGMENTS)
+
+
 def spark_of(
     finding: Result, verdicts: Sequence[Result], batches: Sequence[str], values: MetricValues
 ) -> Record | None:

@@ -16,14 +16,17 @@ _CONTROLS = frozenset({"Cc", "Zl", "Zp"})
 
 
 def printable(text: str) -> str:
-    """Return `text` on one line and without control characters.
+    """Return `text` on one line and without control characters; spaces before it stay.
 
     Batch names, messages and file contents come from data: an escape sequence in them must not
     reach the terminal, and a line break must not tear a line apart.
     """
     if text.isascii() and text.isprintable():
         return text
-    flat = " ".join(text.split()) if "\n" in text or "\r" in text else text.replace("\t", " ")
+    flat = text.replace("\t", " ")
+    if "\n" in text or "\r" in text:
+        indent = text[: len(text) - len(text.lstrip(" "))]
+        flat = indent + " ".join(text.split())
     return "".join("?" if _is_control(c) else c for c in flat)
 
 

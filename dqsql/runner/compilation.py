@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from dqsql.compiler.adoption import CompiledModel, compile_adopted, is_checked
-from dqsql.compiler.auto import features_of, with_features, without_monitors
+from dqsql.compiler.auto import features_of, left_out, with_features, without_monitors
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import refused_check
 from dqsql.compiler.plan_cache import PlanCache
@@ -260,7 +260,8 @@ class _Compiler:
                 break
             features = features[:-1]
             compiled = compile_adopted(with_features(model, features), self.project, self.catalog)
-        return compiled
+        notes = (*compiled.plan.notes, *left_out(model, features))
+        return replace(compiled, plan=replace(compiled.plan, notes=notes))
 
     def queries(self, plan: Plan) -> tuple[Query, ...]:
         """The statements that are shown of a plan."""

@@ -130,9 +130,9 @@ def notify_due(
         if fresh[name] == "opened" or owed[name]:
             causes[name] = _place_in(groups(*_batch_of(row)), row)
 
-    def urgency(row: Mapping[str, Any]) -> tuple[bool, int, int]:
+    def urgency(row: Mapping[str, Any]) -> tuple[bool, int, int, str]:
         is_over = fresh[row["finding_id"]] == "resolved"
-        return is_over, _rank(row), len(upstream.get(row["model"], ()))
+        return is_over, _rank(row), len(upstream.get(row["model"], ())), row["model"]
 
     # What failed comes first, what is over last; of a batch, what explains the others.
     urgent = sorted(due, key=urgency)

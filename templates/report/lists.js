@@ -90,7 +90,7 @@ function waitingRow(w, unfolded) {
     h('div', {class: 'what'}, h('a', {href: link('model', w.model)}, w.model), w.failed.map(([check, text]) => {
       const f = findingOf(check, newest);
       return h('p', {}, f ? h('a', {href: link('finding', f.id)}, text) : text);
-    }), h('details', {open: unfolded ? '' : null}, h('summary', {}, 'Accept or reject'), reviews(w.model, w.batches))),
+    }), w.more ? h('p', {}, `and ${plural(w.more, 'more check')}`) : null, h('details', {open: unfolded ? '' : null}, h('summary', {}, 'Accept or reject'), reviews(w.model, w.batches))),
     h('div', {class: 'small'}, extent(w.batches), h('p', {}, plural(w.batches.length, 'batch', 'batches'))));
 }
 

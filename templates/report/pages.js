@@ -98,6 +98,7 @@ function checkRow(c, m) {
 }
 
 const facts = pairs => h('dl', {class: 'facts'}, pairs.filter(([, v]) => v !== null && v !== undefined && v !== '' && v !== false).map(([k, v]) => [h('dt', {}, k), h('dd', {}, v)]));
+const undrawn = c => c.undrawn ? h('p', {class: 'small dim'}, `${plural(c.undrawn, 'more segment is', 'more segments are')} not drawn.`) : null;
 const severity = x => x.severity === 'error' ? 'error: the run exits with 1 when the check is not met' : 'warn: the run still exits with 0';
 async function findingPage(id) {
   const f = data.findings.find(x => x.id === id);
@@ -114,7 +115,7 @@ async function findingPage(id) {
       ['Allowed', allowed.length ? allowed : ''], ['Seen', seenThen.length ? seenThen : ''],
       ['Since', `${f.batches[0]}${f.batches.length > 1 ? `; ${plural(f.batches.length, 'batch', 'batches')}, the newest ${newest}` : ''}${i < 0 ? ' (older than what this report covers)' : ''}`], ['Noticed', `${f.opened} UTC`], ['State', isOpen(f) ? `${f.state_text}${f.state !== 'open' && f.author ? ` by ${f.author}` : ''}` : `resolved by ${f.author}${f.resolved ? `, ${f.resolved}` : ''}`], ['Reason', f.reason], ['Assigned to', f.assigned], ['Read by', f.impact],
       ['Cause', f.cause && h('span', {class: 'follows'}, follows(f))], ['History', basis], ['Review', m.reviews[newest]], ['Status', f.status === 'error' && 'could not be computed: the run exits with 2'], ['Severity', severity(f)], ['Owner', f.owner], ['Written at', c.place && h('code', {}, c.place)], ['Tags', f.tags.join(', ')]])),
-    c.series.length ? h('div', {class: 'below'}, charts(c.series, m, hot)) : h('div', {class: 'card below'}, strip(c.strip, m.batches, {label: c.label}), legend(c.strip.includes('.') ? '.' : '')),
+    c.series.length ? h('div', {class: 'below'}, charts(c.series, m, hot), undrawn(c)) : h('div', {class: 'card below'}, strip(c.strip, m.batches, {label: c.label}), legend(c.strip.includes('.') ? '.' : '')),
     h('h2', {}, 'What to do'), todo(f, newest),
     found.length > 1 ? [h('h2', {}, 'Batch by batch'), c.verdicts > c.messages.length ? h('p', {class: 'small dim'}, `The newest ${found.length} verdicts that were not met.`) : null, h('div', {class: 'card'}, messages(found))] : null,
     sample ? [h('h2', {}, `${sample[0] === newest ? 'Failing rows' : `Failing rows of ${sample[0]}`}${sample[2] > sample[1].length ? ` (${sample[1].length} of ${grouped(sample[2])} kept)` : ''}`), h('div', {class: 'card wide'}, rows(sample[1], f.column))] : c.series.some(x => ofRows(x) && x.lower !== null) && c.detector === 'constraint' ? h('p', {class: 'small dim'}, 'No failing rows were kept: ', h('code', {}, 'dqsql run --store-failures'), ' keeps some.') : null,
@@ -156,7 +157,7 @@ async function checkPage(model, id) {
   const mine = ranked(data.findings.filter(f => f.check === id));
   return [h('p', {class: 'crumb'}, h('a', {href: '#/'}, 'Overview'), ' / ', h('a', {href: link('model', model)}, model), ' / check'), h('h1', {}, c.label), c.description ? h('p', {}, c.description) : null,
     h('div', {class: 'card'}, facts([['Expression', h('code', {}, c.expression)], ['Where', c.where], ['Severity', severity(c)], ['Kind', c.detector], ['Written at', c.place && h('code', {}, c.place)], ['Tags', c.tags.join(', ')], ['Id', h('code', {}, c.id)]]), strip(c.strip, m.batches, {label: c.label}), legend(c.strip.includes('.') ? '.' : '')),
-    c.series.length ? h('div', {class: 'below'}, charts(c.series, m)) : null,
+    c.series.length ? h('div', {class: 'below'}, charts(c.series, m), undrawn(c)) : null,
     mine.length ? [h('h2', {}, 'Findings'), h('div', {class: 'card'}, mine.map(f => findingRow(f, true)))] : null,
     c.learned ? [h('h2', {}, 'What has been learned so far'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
     sourceOf(m, c, c.strip.slice(-1))];

@@ -45,6 +45,10 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
         "checks/m.sql:2:5: cannot parse the expression",
     ),
     "200 not": (expect("not " * 200 + " sum(a) > 0"), "nested deeper than 25 parentheses"),
+    "120 terms": (
+        expect(" + ".join(["sum(a)"] * 120) + " > 0"),
+        "hint: compute it as a column of the SELECT",
+    ),
     "5,000 and": (expect(" and ".join(["sum(a) > 0"] * 5000)), "or 100 operators"),
     "5,000 and in a where": (
         {

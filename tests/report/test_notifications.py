@@ -212,9 +212,9 @@ def test_a_card_is_no_larger_than_teams_takes() -> None:
     content = payload("teams", "shop", many)
     assert len(json.dumps(content, ensure_ascii=False).encode()) < 27_000
     blocks = content["attachments"][0]["content"]["body"]
-    assert blocks[-1]["text"].endswith(" more: dqsql report")
+    assert blocks[-1]["text"].endswith(" more, of m: dqsql report")
     told = sum(block.get("separator", False) for block in blocks)
-    assert blocks[-1]["text"] == f"and {25 - told} more: dqsql report" and told > 5
+    assert blocks[-1]["text"] == f"and {25 - told} more, of m: dqsql report" and told > 5
 
 
 def test_mail() -> None:
@@ -279,8 +279,19 @@ def test_many_findings_are_one_message_of_bounded_length() -> None:
     many = [notice(label=f"check {i}") for i in range(300)] + [notice(event="resolved")]
     assert title_of("shop", many) == "Data quality of shop: 300 new findings, 1 resolved"
     text = payload("slack", "shop", many)["text"]
-    assert "and 281 more: dqsql report" in text
+    assert "and 281 more, of m: dqsql report" in text
     assert len(text) < 5_000
+
+
+def test_each_model_has_its_place_in_a_message() -> None:
+    many = [notice(model=f"m{m}", label=f"check {i}") for m in range(6) for i in range(10)]
+    for text in (payload("slack", "shop", many)["text"], body_of(many)):
+        told = [f"m{m}" for m in range(6) if f"FAIL m{m}: check 0 " in text]
+        assert told == [f"m{m}" for m in range(6)]
+        assert text.count("FAIL m") == 20
+        assert text.endswith("and 40 more, of m0, m1, m2, m3, m4, m5: dqsql report")
+    long = notice(label="accepted_values(" + "'x', " * 600 + ")")
+    assert len(long.line) < 400
 
 
 def test_a_server_that_is_not_there() -> None:

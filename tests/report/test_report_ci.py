@@ -50,6 +50,17 @@ def test_junit_is_xml_with_a_case_for_each_check(run: RunResult) -> None:
     assert error.attrib["message"] == "no such table"
 
 
+def test_all_rows_of_a_batch_come_first_and_what_is_cut_is_told(
+    make_result: MakeResult, make_model: MakeModel, make_run: MakeRun
+) -> None:
+    names = [None, *(f"shop={i:03}" for i in range(150))]
+    found = [make_result(status=Status.FAIL, segment=s, message="odd") for s in names]
+    (suite,) = ElementTree.fromstring(junit_xml(make_run(make_model(*found))))
+    lines = (suite[0][0].text or "").splitlines()
+    assert lines[0] == "2025-03-01: odd"
+    assert (len(lines), lines[-1]) == (101, "and 51 more")
+
+
 def test_cases_of_one_name_are_told_apart(
     make_result: MakeResult, make_model: MakeModel, make_run: MakeRun
 ) -> None:

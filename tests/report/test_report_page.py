@@ -95,6 +95,23 @@ def test_batches_that_wait_for_a_review_are_told_with_what_failed(
     assert overview["models"][0]["ledger"] == "fff."
 
 
+def test_many_checks_and_many_segments_are_told_in_short(
+    make_result: Callable[..., Result],
+) -> None:
+    checks = [make_result("1", Status.FAIL, check_id=f"flights.c{i:02}") for i in range(13)]
+    (waiting,) = waiting_lines(facts(*checks, statuses={"1": "flagged"}))
+    assert (len(waiting["failed"]), waiting["more"]) == (10, 3)
+    segments = [make_result("1", Status.FAIL, segment=f"shop={i}") for i in range(9)]
+    found = facts(*segments, findings=updated_findings([], segments, MADE))
+    (line,) = finding_lines(found)
+    assert line["message"].endswith(
+        "(in shop=0; also in shop=1, shop=2, shop=3 and 5 more segments)"
+    )
+    (check,) = model_record(found)["checks"]
+    # Where all rows have no verdict, their place is a segment's.
+    assert (len(check["series"]), check["undrawn"]) == (6, 3)
+
+
 def test_findings_that_nobody_resolved_are_there_however_old(
     make_result: Callable[..., Result],
 ) -> None:

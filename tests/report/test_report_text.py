@@ -10,6 +10,7 @@ def test_printable_keeps_unicode_and_drops_what_steers_a_terminal() -> None:
     assert printable("größe 価格") == "größe 価格"
     assert printable("a\x1b[31mb\x07") == "a?[31mb?"
     assert printable("one\n  two\tthree") == "one two three"
+    assert printable("  a (kind=x\ny)") == "  a (kind=x y)"
     assert printable("abc\u202edef") == "abc?def"
     assert printable("a\u2028b\U000e0041c") == "a?b?c"
 

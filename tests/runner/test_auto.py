@@ -110,6 +110,22 @@ def test_a_young_model_says_that_nothing_is_judged_yet(new_project: NewProject) 
     assert not [n for n in project.run().models[0].notes if "learning" in n]
 
 
+def test_what_is_not_watched_is_told(make_project: Any) -> None:
+    columns = ",\n".join(f"c{i:03}" for i in range(160))
+    wide = (
+        f"{{{{ config(batch_by = 'day', monitors = 'auto') }}}}\nselect day,\n{columns}\nfrom t\n"
+    )
+    few = "{{ config(batch_by = 'day', monitors = 'auto', scan_budget = 2) }}\nselect day,\nid\nfrom t\n"
+    compiled = dqsql.compile_project(make_project({"checks/wide.sql": wide, "checks/few.sql": few}))
+    notes = {p.model.name: p.notes for p in compiled.plans}
+    assert notes["wide"] == (
+        "`monitors: auto` watches 150 columns: c150, c151, c152 and 7 more are not watched;"
+        " an annotation beside a column does",
+    )
+    (note,) = notes["few"]
+    assert note.startswith("scan_budget leaves no room for ")
+
+
 def test_the_time_whose_day_is_the_batch_is_watched(new_project: NewProject) -> None:
     model = """
         {{ config(batch_by = "concat(date(at), kind)", monitors = 'auto') }}

@@ -18,7 +18,7 @@ from dqsql.model.results import Status, state_text
 from dqsql.model.wording import plural
 from dqsql.report.console import styled_label
 from dqsql.report.findings import check_label
-from dqsql.report.text import printable
+from dqsql.report.text import printable, shorten
 
 if TYPE_CHECKING:
     from dqsql.runner.finding import Incident
@@ -56,8 +56,12 @@ def list_open(session: Session, **given: Any) -> int:
     return 0
 
 
+# A list of accepted values may be longer than a screen.
+_MAX_LABEL = 150
+
+
 def _print(session: Session, row: Mapping[str, Any]) -> None:
-    label = check_label(row["check_name"], row["column_name"])
+    label = shorten(check_label(row["check_name"], row["column_name"]), _MAX_LABEL)
     title = session.out.style(printable(f"{row['model']}: {label}"), "bold")
     extent = row["last_batch"]
     if row["batch_count"] > 1:

@@ -34,6 +34,8 @@ METRICS = (
     "index_of_peculiarity(name, form => 'text')",
     "histogram_binned(weight, 0, 2, 4)",
     "frequency(sum(if(n < 2, n, 0)) / sum(n), name)",
+    "frequency(count_if(n > 1) + sum(n + 1) - min(n), id)",
+    "frequency(count(nullif(n, 2)) filter (where n > 1), id)",
     "frequency(max(n) filter (where value <> 'ann'), name) filter (where id > 2)",
 )
 SQL = """\
