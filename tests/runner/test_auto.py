@@ -115,7 +115,7 @@ def test_what_is_not_watched_is_told(make_project: Any) -> None:
     wide = (
         f"{{{{ config(batch_by = 'day', monitors = 'auto') }}}}\nselect day,\n{columns}\nfrom t\n"
     )
-    few = "{{ config(batch_by = 'day', monitors = 'auto', scan_budget = 2) }}\nselect day,\nid\nfrom t\n"
+    few = wide.replace("'auto'", "'auto', scan_budget = 2").replace(columns, "id")
     compiled = dqsql.compile_project(make_project({"checks/wide.sql": wide, "checks/few.sql": few}))
     notes = {p.model.name: p.notes for p in compiled.plans}
     assert notes["wide"] == (
