@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.errors import ConfigError, ProfileError
 from dqsql.model.project import METHODS, Project, Target, local_folder
+from dqsql.model.tables import RUNS
 from dqsql.report.artefacts import ensure_writable, try_writing
 from dqsql.runner.compilation import Place, Where
 
@@ -127,6 +128,20 @@ def open_tables(
         return
     with open_warehouse(project, spark, step, writes=writes) as (_, store):
         yield store
+
+
+def unused_place(project_dir: str | PathLike[str] = ".", **place: Unpack[Place]) -> str | None:
+    """Where the tables of a project would be, if no run has been there; else None.
+
+    Not known of tables for which Spark has to be asked. Raises DqsqlError.
+    """
+    from dqsql.engine import storage
+
+    project = Where(project_dir, **place).stored_project()
+    if storage.needs_session(project.target):
+        return None
+    store = storage.open_tables(project.target)
+    return None if store.has(RUNS.name) else store.location
 
 
 @contextmanager

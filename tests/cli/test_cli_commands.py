@@ -134,7 +134,14 @@ def test_a_name_that_no_model_has(
 
 def test_a_method_may_find_nothing(dqsql: Callable[..., Result], project: Path) -> None:
     result = dqsql("review", "list", "--select", "tag:no_such_tag")
-    assert (result.exit_code, result.stdout) == (0, "No batch waits for a review.\n")
+    place = project / "warehouse" / "dq"
+    nothing = f"No batch waits for a review. No run has been in {place}.\n"
+    assert (result.exit_code, result.stdout) == (0, nothing)
+    result = dqsql("finding", "list")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        nothing.replace("batch waits for a review", "finding is open"),
+    )
 
 
 @pytest.mark.parametrize("batch", [("2024-01-01",), ("--batch", "2024-01-01")])

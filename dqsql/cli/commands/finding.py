@@ -43,19 +43,34 @@ def command() -> None:
 @option("--assigned-to", metavar="NAME", help="Only those assigned to this person.")
 @options(*PROJECT, "output")
 @with_session
-def list_open(session: Session, **given: Any) -> int:
+def list_open(
+    session: Session,
+    *,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    assigned_to: str | None,
+    **where: Any,
+) -> int:
     """List the findings that are not resolved, whom they are assigned to and who reads the data."""
     from dqsql.runner.finding import open_findings
+    from dqsql.runner.warehouse import unused_place
 
     with session.progress() as progress:
-        findings = open_findings(step=progress.step, **given)
+        findings = open_findings(
+            step=progress.step, select=select, exclude=exclude, assigned_to=assigned_to, **where
+        )
     session.print_outcome(findings=list(findings))
     for row in findings:
         _print(session, row)
-    session.say(f"{plural(len(findings), 'open finding')}." if findings else "No finding is open.")
+    if findings:
+        session.say(f"{plural(len(findings), 'open finding')}.")
+    else:
+        place = unused_place(**where)
+        session.say(_NONE if place is None else printable(f"{_NONE} No run has been in {place}."))
     return 0
 
 
+_NONE = "No finding is open."
 # A list of accepted values may be longer than a screen.
 _MAX_LABEL = 150
 

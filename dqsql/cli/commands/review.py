@@ -77,12 +77,15 @@ def reject(session: Session, **given: Any) -> int:
 @command.command("list", cls=Command)
 @options(*SELECTION, *PROJECT, "output")
 @with_session
-def list_waiting(session: Session, **where: Any) -> int:
+def list_waiting(
+    session: Session, *, select: Sequence[str], exclude: Sequence[str], **where: Any
+) -> int:
     """List the batches that wait for a review, with their findings of severity error."""
     from dqsql.runner.review import waiting
+    from dqsql.runner.warehouse import unused_place
 
     with session.progress() as progress:
-        batches = waiting(step=progress.step, **where)
+        batches = waiting(step=progress.step, select=select, exclude=exclude, **where)
     session.print_outcome(waiting=[asdict(b) for b in batches])
     for batch in batches:
         name = session.out.style(printable(f"{batch.model} {batch.batch}"), "bold")
@@ -90,7 +93,11 @@ def list_waiting(session: Session, **where: Any) -> int:
         for line in lines_of(batch.findings):
             session.say(printable(f"  {line}"))
     waits = "waits" if len(batches) == 1 else "wait"
-    session.say(f"{plural(len(batches), 'batch')} {waits} for a review." if batches else _NONE)
+    if batches:
+        session.say(f"{plural(len(batches), 'batch')} {waits} for a review.")
+    else:
+        place = unused_place(**where)
+        session.say(_NONE if place is None else printable(f"{_NONE} No run has been in {place}."))
     return 0
 
 
