@@ -23,13 +23,14 @@ _LARGE = {
 
 @dataclass(frozen=True)
 class AlikeFiles:
-    """Files with one schema, the newest last.
+    """Files with one `schema`, the newest last.
 
     `untyped` are the names, in lower case, of the columns that it says no type of, since they are
     null, and that of others does: Spark takes such a column for one of whole numbers.
     """
 
     files: Sequence[Path]
+    schema: pa.Schema
     untyped: frozenset[str]
 
 
@@ -76,9 +77,9 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
             merged[column.name.lower()] = known.with_type(merging.both(known.type, column.type))
         names[file] = {f.name.lower() for f in schema}
         schemas[plain] = [*schemas.pop(plain, ()), file]
-    typed = {name for name, known in merged.items() if not pa.types.is_null(known.type)}
+    typed = frozenset(name for name, known in merged.items() if not pa.types.is_null(known.type))
     unlike = [
-        AlikeFiles(some, frozenset(f.name.lower() for f in s if pa.types.is_null(f.type)) & typed)
+        AlikeFiles(some, s, typed & {f.name.lower() for f in s if pa.types.is_null(f.type)})
         for s, some in schemas.items()
     ]
     differ = merging.widened or any(alike.untyped for alike in unlike)
@@ -105,20 +106,21 @@ class _Merging:
     widened: bool = False
     lacking: bool = False
 
-    def both(self, one: pa.DataType, other: pa.DataType) -> pa.DataType:
-        """A type with the fields of two."""
-        one, other = _as_stored(one), _as_stored(other)
-        if one == other or pa.types.is_null(other):
+    def both(self, one: pa.DataType, other: pa.DataType, *, inside: bool = False) -> pa.DataType:
+        """A type with the fields of two, which may stand `inside` of others."""
+        one, other = as_stored(one), as_stored(other)
+        if one == other:
             return one
-        if pa.types.is_null(one):
-            return other
+        if pa.types.is_null(one) or pa.types.is_null(other):
+            self.widened |= inside
+            return one if pa.types.is_null(other) else other
         if pa.types.is_struct(one) and pa.types.is_struct(other):
             return self._struct(list(one), list(other))
         if pa.types.is_map(one) and pa.types.is_map(other):
-            keys = self.both(one.key_type, other.key_type)
-            return pa.map_(keys, self.both(one.item_type, other.item_type))
+            keys = self.both(one.key_type, other.key_type, inside=True)
+            return pa.map_(keys, self.both(one.item_type, other.item_type, inside=True))
         if pa.types.is_list(one) and pa.types.is_list(other):
-            return pa.list_(self.both(one.value_type, other.value_type))
+            return pa.list_(self.both(one.value_type, other.value_type, inside=True))
         self.widened = True
         return one
 
@@ -130,14 +132,14 @@ class _Merging:
             known = fields[name]
             # Spark merges fields by their exact names, and then finds two of one name.
             self.widened |= known.name != added[name].name
-            fields[name] = known.with_type(self.both(known.type, added[name].type))
+            fields[name] = known.with_type(self.both(known.type, added[name].type, inside=True))
         return pa.struct(list({**added, **fields}.values()))
 
 
-def _as_stored(kind: pa.DataType) -> pa.DataType:
+def as_stored(kind: pa.DataType) -> pa.DataType:
     """A type as Parquet has it: other programs note their own beside it, such as categories."""
     if pa.types.is_dictionary(kind):
-        return _as_stored(kind.value_type)
+        return as_stored(kind.value_type)
     if pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(kind.value_type)
     if pa.types.is_timestamp(kind):

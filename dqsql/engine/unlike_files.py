@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+
 from dqsql.dialect import quoted
-from dqsql.engine.parquet_files import UnevenFiles
+from dqsql.engine.parquet_files import UnevenFiles, as_stored
 from dqsql.engine.paths import escaped, file_or_pattern, named_in_paths
 from dqsql.engine.values import merged_schema, without_fields
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader
+    from pyspark.sql import Column, DataFrame, DataFrameReader
     from pyspark.sql.types import DataType, StructType
 
-_NESTED = frozenset({"struct", "array", "map"})
 # What Spark reads as a larger type by itself. All else is read as it is, and cast.
 _READ_AS = {
     "byte": ("short", "integer", "long"),
@@ -36,27 +38,30 @@ def read_unlike(
     """
     in_path = named_in_paths(path, [alike.files[-1] for alike in uneven.unlike], options)
     found = [reader.load(escaped(str(alike.files[-1]))).schema for alike in uneven.unlike]
-    schemas = [
-        without_fields(own, alike.untyped) for own, alike in zip(found, uneven.unlike, strict=True)
+    said = [
+        without_fields(_said(own, alike.schema), alike.untyped)
+        for own, alike in zip(found, uneven.unlike, strict=True)
     ]
-    wanted = _in_order(merged_schema(schemas, in_path), found)
+    wanted = _in_order(_known(merged_schema(said, in_path)), found)
     place = file_or_pattern(path)
     whole = reader.schema(wanted).load(place)
     by_file = {
-        file.resolve(): _as_in_file(wanted, own, alike.untyped)
-        for alike, own in zip(uneven.unlike, schemas, strict=True)
+        file.resolve(): _InFile.of(wanted, own, types)
+        for alike, own, types in zip(uneven.unlike, found, said, strict=True)
         for file in alike.files
     }
-    files: dict[StructType, list[str]] = {}
+    files: dict[_InFile, list[str]] = {}
     for name in whole.inputFiles():
         file = Path(unquote(urlsplit(name).path)).resolve()
+        in_file = by_file.get(file, _InFile(wanted, wanted))
         # As Spark writes it elsewhere.
-        files.setdefault(by_file.get(file, wanted), []).append(name.replace("///", "/", 1))
-    if files.keys() <= {wanted}:
+        files.setdefault(in_file, []).append(name.replace("///", "/", 1))
+    if all(in_file.read == wanted for in_file in files):
         return whole
     # Not by names of files: what their paths say must have one type in all parts.
     parts = [
-        _cast(_rows_of(reader.schema(own).load(place), some), wanted) for own, some in files.items()
+        _cast(_rows_of(reader.schema(in_file.read).load(place), some), in_file.said, wanted)
+        for in_file, some in files.items()
     ]
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
     return rows.select(*map(quoted, whole.columns))
@@ -74,33 +79,122 @@ def _in_order(columns: StructType, schemas: Sequence[StructType]) -> StructType:
     return StructType(sorted(columns, key=lambda field: order.index(field.name.lower())))
 
 
-def _as_in_file(wanted: StructType, own: StructType, untyped: Collection[str]) -> StructType:
-    """The columns as they are to be read from a file with the types `own`."""
-    from pyspark.sql.types import StructField, StructType
+@dataclass(frozen=True)
+class _InFile:
+    """The columns as they are to be `read` from a file, and the types that it has `said` of them.
 
-    kinds = {field.name.lower(): field.dataType for field in own}
-    return StructType(
-        [
-            StructField(f.name, kind if _is_apart(kind, f.dataType) else f.dataType)
-            for f in wanted
-            for kind in [kinds.get(f.name.lower(), f.dataType)]
-            if f.name.lower() not in untyped
-        ]
-    )
+    Those that it has and says no type of are in neither.
+    """
+
+    read: StructType
+    said: StructType
+
+    @classmethod
+    def of(cls, wanted: StructType, own: StructType, said: StructType) -> _InFile:
+        """Those of a file in which Spark finds the types `own`."""
+        from pyspark.sql.types import StructField, StructType
+
+        kinds = {field.name.lower(): field.dataType for field in own}
+        types = {field.name.lower(): field.dataType for field in said}
+        both = []
+        for field in wanted:
+            name = field.name.lower()
+            if name in kinds and name not in types:
+                continue
+            apart = not _reads_as(types.get(name, field.dataType), field.dataType)
+            pair = (kinds[name], types[name]) if apart else (field.dataType, field.dataType)
+            both.append([StructField(field.name, kind) for kind in pair])
+        return cls(*(StructType([fields[i] for fields in both]) for i in range(2)))
 
 
-def _is_apart(own: DataType, wanted: DataType) -> bool:
-    names = (own.typeName(), wanted.typeName())
-    return own != wanted and not _NESTED & {*names} and names[1] not in _READ_AS.get(names[0], ())
+def _said(kind: Any, stored: Any) -> Any:
+    """A type of Spark's with none for what a file stores without one: Spark takes whole numbers."""
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructField, StructType
+
+    if isinstance(kind, StructType):
+        types = {field.name: field.type for field in stored}
+        return StructType([StructField(f.name, _said(f.dataType, types.get(f.name))) for f in kind])
+    stored = None if stored is None else as_stored(stored)
+    if stored is not None and pa.types.is_null(stored):
+        return NullType()
+    if isinstance(kind, ArrayType) and stored is not None:
+        return ArrayType(_said(kind.elementType, stored.value_type))
+    if isinstance(kind, MapType) and stored is not None:
+        key = _said(kind.keyType, stored.key_type)
+        return MapType(key, _said(kind.valueType, stored.item_type))
+    return kind
 
 
-def _cast(rows: DataFrame, wanted: StructType) -> DataFrame:
+def _known(kind: Any) -> Any:
+    """A type with whole numbers for what no file says a type of."""
+    from pyspark.sql.types import ArrayType, IntegerType, MapType, NullType, StructField, StructType
+
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name, _known(f.dataType)) for f in kind])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_known(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(_known(kind.keyType), _known(kind.valueType))
+    return IntegerType() if isinstance(kind, NullType) else kind
+
+
+def _reads_as(own: DataType, wanted: DataType) -> bool:
+    """Whether Spark reads what a file has as the type that is wanted."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(own, StructType) and isinstance(wanted, StructType):
+        fields = {field.name.lower(): field.dataType for field in wanted}
+        return all(_reads_as(f.dataType, fields[f.name.lower()]) for f in own)
+    if isinstance(own, ArrayType) and isinstance(wanted, ArrayType):
+        return _reads_as(own.elementType, wanted.elementType)
+    if isinstance(own, MapType) and isinstance(wanted, MapType):
+        keys = _reads_as(own.keyType, wanted.keyType)
+        return keys and _reads_as(own.valueType, wanted.valueType)
+    return own == wanted or wanted.typeName() in _READ_AS.get(own.typeName(), ())
+
+
+def _cast(rows: DataFrame, said: StructType, wanted: StructType) -> DataFrame:
     from pyspark.sql import functions as F
 
     kinds = {field.name: field.dataType for field in wanted}
     others = {
-        f.name: F.col(quoted(f.name)).cast(kinds[f.name])
-        for f in rows.schema
-        if f.name in kinds and f.dataType != kinds[f.name]
+        f.name: _converted(F.col(quoted(f.name)), f.dataType, kinds[f.name])
+        for f in said
+        if f.dataType != kinds[f.name]
     }
     return rows.withColumns(others) if others else rows
+
+
+def _converted(value: Column, own: DataType, wanted: DataType) -> Column:
+    """A value of one type as one of another, with what it is made of."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+    if isinstance(own, NullType):
+        return F.lit(None).cast(wanted)
+    if own == wanted:
+        return value
+    if isinstance(own, StructType) and isinstance(wanted, StructType):
+        types = {field.name.lower(): field for field in own}
+        fields = [
+            _converted(value.getField(known.name), known.dataType, field.dataType)
+            if (known := types.get(field.name.lower())) is not None
+            else F.lit(None).cast(field.dataType)
+            for field in wanted
+        ]
+        named = (f.alias(field.name) for f, field in zip(fields, wanted, strict=True))
+        return F.when(value.isNotNull(), F.struct(*named))
+    if isinstance(own, ArrayType) and isinstance(wanted, ArrayType):
+        inner, outer = own.elementType, wanted.elementType
+        return F.transform(value, lambda element: _converted(element, inner, outer))
+    if isinstance(own, MapType) and isinstance(wanted, MapType):
+        return F.map_from_entries(
+            F.transform(
+                F.map_entries(value),
+                lambda entry: F.struct(
+                    _converted(entry.getField("key"), own.keyType, wanted.keyType),
+                    _converted(entry.getField("value"), own.valueType, wanted.valueType),
+                ),
+            )
+        )
+    return value.cast(wanted)

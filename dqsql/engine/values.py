@@ -149,8 +149,10 @@ def without_fields(schema: StructType, names: Collection[str]) -> StructType:
 
 
 def _merged_type(types: Sequence[DataType]) -> DataType:
-    from pyspark.sql.types import ArrayType, MapType, StringType, StructType
+    from pyspark.sql.types import ArrayType, MapType, NullType, StringType, StructType
 
+    # What a file says no type of has that of the others.
+    types = [t for t in types if not isinstance(t, NullType)] or types
     if all(isinstance(t, StructType) for t in types):
         return merged_schema([t for t in types if isinstance(t, StructType)])
     if all(isinstance(t, ArrayType) for t in types):

@@ -244,6 +244,59 @@ def test_a_column_that_is_null_in_a_whole_file(
         assert {r["day"] for r in rows.values()} == {0, 1}
 
 
+def _list(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.struct({"a": kind}))
+
+
+# Of each column the values in two files, and what is read of both.
+NESTED: dict[str, tuple[pa.Array, pa.Array, list[object]]] = {
+    "texts": (
+        pa.array([["a"], []]),
+        pa.array([[], None], pa.list_(pa.null())),
+        [["a"], [], [], None],
+    ),
+    "numbers": (pa.array([[1], None]), pa.array([[1.5], []]), [[1.0], None, [1.5], []]),
+    "days": (
+        pa.array([[dt.date(2026, 1, 1)], [None]]),
+        pa.array([[None], [None, None]], pa.list_(pa.null())),
+        [[dt.date(2026, 1, 1)], [None], [None], [None, None]],
+    ),
+    "pairs": (
+        pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+        pa.array([[("k", 1.5)], []], pa.map_(pa.string(), pa.float64())),
+        [{"k": 1.0}, None, {"k": 1.5}, {}],
+    ),
+    "record": (
+        pa.array([{"x": 1, "y": "q"}, None]),
+        pa.array([{"x": 1.5, "y": None}, None], pa.struct({"x": pa.float64(), "y": pa.null()})),
+        [(1.0, "q"), None, (1.5, None), None],
+    ),
+    "records": (
+        pa.array([[{"a": 1}], []], _list(pa.int32())),
+        pa.array([[{"a": 0.5, "b": "n"}], [None]]),
+        [[(1.0, None)], [], [(0.5, "n")], [None]],
+    ),
+    "nothing": (
+        pa.array([[None], None], pa.list_(pa.null())),
+        pa.array([[], [None]], pa.list_(pa.null())),
+        [[None], None, [], [None]],
+    ),
+}
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_types_that_differ_within_others(spark: SparkSession, tmp_path: Path, back: bool) -> None:
+    parts = [
+        {"id": pa.array([2 * i, 2 * i + 1]), **{n: both[i] for n, both in NESTED.items()}}
+        for i in range(2)
+    ]
+    folder = folder_of(tmp_path, *(reversed(parts) if back else parts))
+    source = Source("raw", "t", "raw__t", Span("sources.yml"), str(folder), "parquet")
+    rows = read_source(spark, source).orderBy("id").collect()
+    for name, (*_, wanted) in NESTED.items():
+        assert [row[name] for row in rows] == wanted, name
+
+
 NULLS = {"x": pa.nulls(1), "id": pa.array([9])}
 SOME = {"x": pa.array(["a"]), "id": pa.array([1])}
 
