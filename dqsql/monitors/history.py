@@ -51,7 +51,9 @@ class MetricKey(NamedTuple):
     segment: str | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, MetricKey) and _without_case(*self) == _without_case(*other)
+        if not isinstance(other, MetricKey):
+            return False
+        return tuple.__eq__(self, other) or _without_case(*self) == _without_case(*other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other

@@ -19,6 +19,8 @@ from dqsql.report.text import duration, file_size, padded, printable, shorten
 _MAX_FINDINGS = 10
 _MAX_BATCHES = 10
 _MAX_NAMED = 3
+# Of a run of more models the last line names those that failed, of which so many.
+_MANY_MODELS, _MOST_FAILED = 20, 10
 _WIDTH = 80
 _COLORS = {
     Status.PASS: "green",
@@ -239,7 +241,11 @@ class ConsoleListener(RunListener):
         if not problems:
             return self._out.style("Completed successfully", "green")
         color = "yellow" if result.exit_code == 0 else "red"
-        return self._out.style(f"Completed with {', '.join(problems)}", color)
+        failed = [m.model for m in result.models if m.status in (Status.FAIL, Status.ERROR)]
+        # Of few models, their lines are still on the screen.
+        many = failed and len(result.models) > _MANY_MODELS
+        where = f"; failed: {printable(first_of(failed, _MOST_FAILED))}" if many else ""
+        return self._out.style(f"Completed with {', '.join(problems)}{where}", color)
 
     def _say(self, text: str) -> None:
         if not self._quiet:

@@ -138,6 +138,25 @@ def test_models_that_were_not_reached_are_counted(
     assert "Completed with 1 failure, 2 models not reached\n" in console.text
 
 
+def test_of_many_models_those_that_failed_are_named_at_the_end(
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    def last(count: int) -> str:
+        found = [make_result(status=Status.FAIL if i % 2 else Status.PASS) for i in range(count)]
+        models = [make_model(r, model=f"m{i:02}") for i, r in enumerate(found)]
+        console = Console()
+        console.listener.run_finished(make_run(*models))
+        return next(line for line in console.text.splitlines() if "Completed" in line)
+
+    assert last(30).endswith(
+        "Completed with 15 failures; failed: m01, m03, m05, m07, m09, m11, m13, m15, m17, m19"
+        " and 5 more"
+    )
+    assert last(20).endswith("Completed with 10 failures")
+
+
 def test_a_model_that_lost_its_rows_is_no_success(
     make_model: Callable[..., ModelResult], make_run: Callable[..., RunResult]
 ) -> None:
