@@ -150,7 +150,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def compiled_plans(spark: SparkSession) -> Iterator[None]:
     """For a test of what could depend on how Spark executes its plans."""
-    from dqsql.engine.session import configured
+    from dqsql.engine.session_settings import configured
 
     with configured(spark, COMPILED_PLANS):
         yield

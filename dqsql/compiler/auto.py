@@ -21,6 +21,7 @@ SETTING = "monitors"
 # Of wider models only so many columns are watched, and fewer together by `@novelty`.
 MAX_COLUMNS, MAX_NOVELTY = 150, 40
 _OF_COLUMNS = frozenset(["columns", "alive", "keys"])
+_NAMED = _OF_COLUMNS | {"novelty"}
 # Names of columns that may be keys: of others, values would be counted for nothing.
 _KEY = re.compile(
     r"(?:^|_)(?i:id|key|uuid|guid|code|no|nr|number|ref|reference|hash"
@@ -43,7 +44,7 @@ def features_of(model: CheckModel) -> tuple[str, ...]:
 
 def lacks_columns(model: CheckModel) -> bool:
     """Whether the monitors of columns cannot be had, as their names are not in the text."""
-    return model.columns is None and "columns" in features_of(model)
+    return model.columns is None and bool(_NAMED & {*features_of(model)})
 
 
 def with_features(model: CheckModel, features: tuple[str, ...]) -> CheckModel:
@@ -141,11 +142,14 @@ def left_out(model: CheckModel, features: tuple[str, ...]) -> Iterator[str]:
     """
     if dropped := [f for f in features_of(model) if f not in features]:
         yield f"scan_budget leaves no room for {', '.join(dropped)} of `monitors: auto`"
-    more = _Auto(model, features).fit_columns[MAX_COLUMNS:] if _OF_COLUMNS & {*features} else ()
-    if more:
+    more = _Auto(model, features).fit_columns[MAX_COLUMNS:] if _OF_COLUMNS & {*features} else []
+    own = {a.column.lower() for a in model.annotations if a.column}
+    own |= {_first(a).lower() for a in model.annotations}
+    if unwatched := [name for name in more if name.lower() not in own]:
+        verb = "is" if len(unwatched) == 1 else "are"
         yield (
-            f"`monitors: auto` watches {MAX_COLUMNS} columns: {first_of(more, 3)} are not watched;"
-            " an annotation beside a column does"
+            f"`monitors` watches {MAX_COLUMNS} columns by itself: {first_of(unwatched, 3)} {verb}"
+            " not watched, for which @avh beside the column is needed"
         )
 
 

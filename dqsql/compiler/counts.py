@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates.base import AggregateCall, same_key
 from dqsql.compiler.aggregates.frequency import state_over_counts
-from dqsql.compiler.aggregates.frequency_scan import COUNTED, VALUE, N, over_table, stored_text
+from dqsql.compiler.aggregates.frequency_scan import COUNTED, VALUE, N, over_table, table_text
 from dqsql.compiler.aggregates.quantiles import counted_numbers
 from dqsql.compiler.aggregates.trigrams import peculiar_entries
 from dqsql.compiler.cumulative import COUNTS, POSITION, TESTED, over_partition, over_rows_before
@@ -63,7 +63,7 @@ def scanned_states(
 
 def tables_of(states: Iterable[StateColumn]) -> tuple[str, ...]:
     """The identities of the frequency tables of states, as column `counted` has them."""
-    return tuple(dict.fromkeys(stored_text(s.frequency) for s in states if s.frequency))
+    return tuple(dict.fromkeys(table_text(s.frequency) for s in states if s.frequency))
 
 
 def stored_query(scan: Scan, batches: Sequence[str]) -> exp.Select:
@@ -246,9 +246,22 @@ def _by_entries(
 
 def _is_weighable(state: StateColumn) -> bool:
     """Whether a state is made of sums and numbers of values, and of counts alone."""
-    reads_value = any(c.name == VALUE for c in state.scan.find_all(exp.Column))
+    if any(c.name.lower() != N for c in state.scan.find_all(exp.Column)):
+        return False
     calls = [AggregateCall.of(a) for a in outermost_aggregates(state.scan)]
-    return not reads_value and all(c.name in _WEIGHED and not c.distinct for c in calls)
+    return all(
+        c.name in _WEIGHED
+        and len(c.args) == 1
+        and not c.distinct
+        # A decimal loses digits when it is multiplied.
+        and not (c.name == "sum" and _has_decimals(c.args[0]))
+        for c in calls
+    )
+
+
+def _has_decimals(value: exp.Expr) -> bool:
+    numbers = (n for n in value.find_all(exp.Literal) if not n.is_string)
+    return value.find(exp.Cast) is not None or not all(n.is_int for n in numbers)
 
 
 def _weighed(aggregate: exp.Expr) -> exp.Expr:
@@ -292,7 +305,7 @@ def _over_counts(
     query = exp.select(column(BATCH), label)
     for state in states:
         if state.frequency is not None:
-            table = literal(stored_text(state.frequency))
+            table = literal(table_text(state.frequency))
             mine = exp.EQ(this=column(COUNTED), expression=table)
             scan = map_aggregates(state.scan, _weighed) if alike else state.scan
             query = query.select(over_table(replace(state, scan=scan), mine), copy=False)

@@ -13,12 +13,12 @@ from dqsql.compiler.aggregates.base import AggregateCall, Component
 from dqsql.compiler.aggregates.registry import find, lower
 from dqsql.compiler.trees import map_aggregates
 from dqsql.dialect import column, to_sql
-from dqsql.model.plain_names import quoted_in_lower_case
 from dqsql.model.plan import Buffer, Relation, StateColumn
 
 ROWS = "rows"
 _MAX_STEM = 40
 _DIGITS = 8
+_CAPITALS = re.compile("[A-Z]+")
 # The columns of a state row besides states and segments, in lower case.
 ROW_COLUMNS = frozenset({"batch", "segment", "chunk", ROWS})
 
@@ -26,6 +26,8 @@ ROW_COLUMNS = frozenset({"batch", "segment", "chunk", ROWS})
 @dataclass
 class StateRegistry:
     """Collects the state columns of a model; equal aggregates are scanned once.
+
+    `case_matters` says that columns may differ by letter case alone.
 
     The state `rows` (the number of rows of the batch and segment) is always there. `relations` are
     the other relations that checks read, by their SQL text.
@@ -36,6 +38,7 @@ class StateRegistry:
     """
 
     relations: Mapping[str, Relation] = field(default_factory=dict)
+    case_matters: bool = False
     _by_identity: dict[str, StateColumn] = field(default_factory=dict)
     _by_name: dict[str, StateColumn] = field(default_factory=dict)
 
@@ -58,7 +61,7 @@ class StateRegistry:
     def finish(self, metric: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
         """Split a metric's expression: its finish over state columns, and the columns it reads."""
         used: list[str] = []
-        metric = _canonical(metric)
+        metric = self._canonical(metric)
 
         def reduce(aggregate: exp.Expr) -> exp.Expr:
             lowering = lower(AggregateCall.of(aggregate), self.relations)
@@ -68,12 +71,28 @@ class StateRegistry:
 
         return map_aggregates(metric, reduce), tuple(used)
 
+    def _canonical(self, metric: exp.Expr) -> exp.Expr:
+        """The expression with every column quoted, so that equal aggregates read equal.
+
+        And in lower case, unless Spark tells columns apart by it. Further parts may be keys of
+        maps, whose letters count, as do letters that ASCII lacks: Java and Python lower some of
+        them differently.
+        """
+        metric = metric.copy()
+        for reference in metric.find_all(exp.Column):
+            for part in reference.parts:
+                part.set("quoted", True)
+            if not self.case_matters:
+                head = reference.parts[0]
+                head.set("this", _CAPITALS.sub(lambda letters: letters[0].lower(), head.name))
+        return metric
+
     def _register(self, components: tuple[Component, ...], aggregate: exp.Expr) -> tuple[str, ...]:
         stem = _stem(aggregate)
         keys = [_identity(c) for c in components]
         known = [self._by_identity.get(key) for key in keys]
         names = tuple(
-            state.name if state else self._new_name(f"{stem}__{c.suffix}", key)
+            state.name if state else f"{stem}__{c.suffix}_{_hash(key)}"
             for state, c, key in zip(known, components, keys, strict=True)
         )
         for key, component, name in zip(keys, components, names, strict=True):
@@ -89,11 +108,6 @@ class StateRegistry:
                     component.whole_only,
                 )
         return names
-
-    def _new_name(self, stem: str, identity: str) -> str:
-        """A name that stays the same in whatever letter case columns are written."""
-        name = f"{stem}_{_hash(quoted_in_lower_case(identity))}"
-        return name if name not in self._by_name else f"{stem}_{_hash(identity)}"
 
 
 def _group(name: str, merge: exp.Expr | None, names: Sequence[str]) -> tuple[str, ...]:
@@ -118,15 +132,6 @@ def _text(part: object) -> str:
 
 def _hash(identity: str) -> str:
     return hashlib.sha256(identity.encode()).hexdigest()[:_DIGITS]
-
-
-def _canonical(metric: exp.Expr) -> exp.Expr:
-    """The expression with every column quoted, so that equal aggregates read equal."""
-    metric = metric.copy()
-    for reference in metric.find_all(exp.Column):
-        for part in reference.parts:
-            part.set("quoted", True)
-    return metric
 
 
 def _stem(aggregate: exp.Expr) -> str:

@@ -300,7 +300,7 @@ def _new_ones(
     if limits.restated or empty or again or any(b not in ledger for b in present):
         again |= newest.intersection(checked)
     settled = set(checked).difference(again)
-    rewritten = limits.rewritten and not changed and len(settled) == len(present)
+    rewritten = limits.rewritten and not changed and not vanished and settled == {*present}
     owed = sorted((b for b in settled if ledger[b].uncomputed), key=batch_order, reverse=True)
     notes = (*choice.notes, *_again_note(late - early), *_early_note(early))
     choice = replace(
@@ -353,8 +353,9 @@ def _rewritten_note(known: Sequence[str]) -> tuple[str, ...]:
     if not known:
         return ()
     return (
-        "what it reads was written again, but no batch has another number of rows; check values"
-        f" that were corrected with {batch_flags(known[-1:])[0]} and the like, or set `lookback`",
+        "files that it reads were written again, but no batch has another number of rows; check"
+        f" values that were corrected with {batch_flags(known[-1:])[0]} and the like, or set"
+        " `lookback`",
     )
 
 

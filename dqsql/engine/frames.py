@@ -18,12 +18,12 @@ from dqsql.engine.failures import SPARK_FAILURES, translated
 from dqsql.engine.java import find_java
 from dqsql.engine.paths import escaped
 from dqsql.engine.selects import fetched
-from dqsql.engine.session import configured
-from dqsql.engine.session_use import alone_in, drop_view, require_running
+from dqsql.engine.session_settings import configured, users_setting
+from dqsql.engine.session_use import drop_view, require_running
 from dqsql.engine.statements import tables_in
 from dqsql.engine.storage_base import BatchPart, Row, Store, TableFamily, Where, no_rows
 from dqsql.engine.values import survives_arrow, types_of
-from dqsql.errors import UsageError
+from dqsql.errors import SessionError, UsageError
 from dqsql.model.batches import TIME_ZONE, is_utc
 from dqsql.model.table import Table
 
@@ -79,10 +79,11 @@ def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
             # Where that is why, it says so; a session over Connect needs no Java.
             find_java()
             raise
+    require_running(session)
     rows = _as_arrow(data)
     # A time without a zone means the same whatever the session's zone is.
     zone = configured(session, {TIME_ZONE: "UTC"})
-    with alone_in(session), zone, translated("the pandas DataFrame cannot be given to Spark"):
+    with zone, translated("the pandas DataFrame cannot be given to Spark"):
         if rows.num_rows:
             return session.createDataFrame(rows)
         # Spark Connect takes no empty Arrow table.
@@ -125,13 +126,18 @@ def _as_arrow(data: pandas.DataFrame) -> pa.Table:
                 f" type is {data.dtypes[label]}",
                 hint=f"df[{label!r}].astype('string') makes texts of its values",
             )
-    return pa.table({field.name: _cast(rows, field, labels) for field in rows.schema})
+    # Names may be there twice: 1 and '1'.
+    made = [
+        _cast(values, field, labels)
+        for values, field in zip(rows.columns, rows.schema, strict=True)
+    ]
+    return pa.Table.from_arrays(made, names=rows.schema.names)
 
 
-def _cast(rows: pa.Table, field: pa.Field, labels: Mapping[str, Any]) -> pa.ChunkedArray:
+def _cast(values: pa.ChunkedArray, field: pa.Field, labels: Mapping[str, Any]) -> pa.ChunkedArray:
     """A column with a type that Spark takes. Raises UsageError for what it would cut off."""
     try:
-        return rows[field.name].cast(_wider(field.type))
+        return values.cast(_wider(field.type))
     except pa.ArrowInvalid as error:
         raise UsageError(
             f"the column {field.name!r} of the pandas DataFrame has nanoseconds, and Spark keeps"
@@ -181,16 +187,25 @@ def _maps(values: pandas.Series[Any]) -> pa.Array | None:
     return pa.array(rows, pa.map_(keys, items))
 
 
-def _changes_with_zone(spark: SparkSession, view: str) -> bool:
-    """Whether times in a view are others in UTC than in the session's time zone.
+def _changes_with_zone(spark: SparkSession, view: str, zone: str | None) -> bool:
+    """Whether times in a view are others in UTC than in the time `zone` of the session's user.
 
     Spark reads times in text files, and hands times to Python, by the zone at the time when the
     rows are computed; by expressions, they are computed as the frame was made.
     """
-    if is_utc(spark.conf.get(TIME_ZONE, None) or ""):
+    if is_utc(zone or ""):
         return False
     plan = fetched(spark.sql(f"explain select * from {quoted(view)}")).to_pylist()
     return any(_READS_LATE.search(row["plan"]) for row in plan)
+
+
+def _require_zone(spark: SparkSession, zone: str | None) -> None:
+    if spark.conf.get(TIME_ZONE, None) != zone:
+        raise SessionError(
+            "dqsql works in this session just now, so that rows which Spark reads or computes late"
+            f" would have times in UTC and not in {zone}",
+            hint="check the DataFrame when that is done, or make it with localCheckpoint() before",
+        )
 
 
 @contextmanager
@@ -203,7 +218,9 @@ def as_view(frame: DataFrame, view: str) -> Iterator[None]:
         frame.createOrReplaceTempView(quoted(view))
     try:
         with translated("the DataFrame cannot be read"):
-            if _changes_with_zone(frame.sparkSession, view):
+            zone = users_setting(frame.sparkSession, TIME_ZONE)
+            if _changes_with_zone(frame.sparkSession, view, zone):
+                _require_zone(frame.sparkSession, zone)
                 frame.localCheckpoint().createOrReplaceTempView(quoted(view))
         yield
     finally:

@@ -54,13 +54,10 @@ class FileInputs:
     size: int
     watched: WatchedFiles | None = field(default=None, compare=False, repr=False)
 
-    def has_files_of(self, other: FileInputs) -> bool:
-        """Whether the files are those of other inputs, whatever the model makes of them."""
-        return self._files == other._files
-
-    @property
-    def _files(self) -> str:
-        return (self.fingerprint or "").rpartition(" ")[2]
+    def rewrites(self, other: FileInputs) -> bool:
+        """Whether these are other files, and as many: some of them were written again."""
+        new, old = ((inputs.fingerprint or "").rpartition(" ") for inputs in (self, other))
+        return bool(old[0]) and new[2] != old[2] and self.files == other.files
 
 
 def inputs_of(plan: Plan, project: Project) -> FileInputs | None:

@@ -90,21 +90,32 @@ def gone_models(
 
 
 def _checked_by(store: Store, ledgers: Ledgers, models: Iterable[str]) -> Mapping[str, str | None]:
-    """By model the project that has checked its newest batch; None where its run is not known."""
-    newest = {
-        model: _last_checked(ledger.values()).run_id
+    """By model the project that has checked its newest batch of a run that is known; else None."""
+    runs = {
+        model: [r.run_id for r in sorted(ledger.values(), key=_recency, reverse=True)]
         for model in models
         if (ledger := ledgers.get(model))
     }
-    if not newest:
+    if not runs:
         return {}
-    rows = store.select(RUNS, ("run_id", "project"), {"run_id": sorted(set(newest.values()))})
-    projects = {row["run_id"]: row["project"] for row in rows}
-    return {model: projects.get(run) for model, run in newest.items()}
+    newest = {ids[0] for ids in runs.values()}
+    projects = _projects(store, newest)
+    if not newest <= projects.keys():
+        # A run that was killed is in no table.
+        projects = _projects(store, {run for ids in runs.values() for run in ids})
+    return {
+        model: next((projects[run] for run in ids if run in projects), None)
+        for model, ids in runs.items()
+    }
 
 
-def _last_checked(records: Iterable[BatchRecord]) -> BatchRecord:
-    return max(records, key=lambda r: (r.checked_at is not None, r.checked_at))
+def _projects(store: Store, runs: Collection[str]) -> dict[str, str]:
+    rows = store.select(RUNS, ("run_id", "project"), {"run_id": sorted(runs)})
+    return {row["run_id"]: row["project"] for row in rows}
+
+
+def _recency(record: BatchRecord) -> tuple[bool, dt.datetime | None]:
+    return record.checked_at is not None, record.checked_at
 
 
 @dataclass(frozen=True)
@@ -214,7 +225,7 @@ def retired_note(
         return _other_names_note(batches, before) if model.config.batch_by is not None else ()
     if not retired:
         return ()
-    last = _last_checked(retired.values())
+    last = max(retired.values(), key=_recency)
     was, now = other_batch_by(model, last.fingerprint), batch_by_text(model) or "not set"
     same = [r for r in retired.values() if other_batch_by(model, r.fingerprint) == was]
     if was is None:

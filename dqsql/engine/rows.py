@@ -356,10 +356,12 @@ def store_dimensions(
             return project.leaves_alone(row["check_name"])
         return row["model"] in gone and row["model"] in of_others
 
+    # The models come last: one that is gone is looked for among those in force, so that a run that
+    # is killed before has the next one do it all again.
     for table, key, describe in (
-        (MODELS, "model", lambda p: [model_dimension(p)]),
         (CHECKS, "check_id", check_dimensions),
         (COLUMNS, "column_id", lambda p: column_dimensions(p, types.get(p.model.name, {}))),
+        (MODELS, "model", lambda p: [model_dimension(p)]),
     ):
         rows = []
         by_model: dict[str, list[Row]] = {}

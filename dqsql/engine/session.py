@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import signal
 import socket
 import sys
 import threading
-import uuid
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -32,6 +29,7 @@ from dqsql.engine.head_start import (
 )
 from dqsql.engine.java import find_java
 from dqsql.engine.late_pandas import find_pandas
+from dqsql.engine.session_settings import EXCLUDED_RULES, FAULTY_RULE, configured
 from dqsql.engine.session_use import shared_session, using_session
 from dqsql.engine.small import Scale
 from dqsql.engine.warm import WarmSession, place_of, present_session, start_session, warm_target
@@ -58,14 +56,6 @@ _RUNTIME_CONF = {
     "spark.sql.parser.quotedRegexColumnNames": "false",
     # What `timestamp` means in the tables of a catalog, and in files: a moment.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
-}
-_EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
-# It fails on `exists(..)` over the rows of a UNION ALL: "key not found" (seen in Spark 4.2.0).
-_FAULTY_RULE = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion"
-# Spark warns of a setting for old programs, even where it is set to what it is anyway.
-_DEFAULTS = {
-    "spark.sql.parser.escapedStringLiterals": "false",
-    "spark.sql.parser.quotedRegexColumnNames": "false",
 }
 # Of a call to a Connect server that does not answer; they are 0.05 s to 13 s apart.
 _RETRIES = 6
@@ -126,99 +116,13 @@ def runtime_conf(target: Target, scale: Scale = Scale.ANY) -> dict[str, str]:
     """The SQL settings under which dqsql's statements run."""
     # What the user sets for the target was applied when the session started.
     sized = {k: v for k, v in scale.conf.items() if k not in target.spark_conf}
-    excluded = filter(None, (target.spark_conf.get(_EXCLUDED_RULES), _FAULTY_RULE))
+    excluded = filter(None, (target.spark_conf.get(EXCLUDED_RULES), FAULTY_RULE))
     return {
         **_RUNTIME_CONF,
         **sized,
         "spark.sql.ansi.enabled": str(target.ansi).lower(),
-        _EXCLUDED_RULES: ",".join(excluded),
+        EXCLUDED_RULES: ",".join(excluded),
     }
-
-
-class _Use:
-    """A setting in use: its value before, and the values that are wanted, by who wants them."""
-
-    def __init__(self, before: str | None) -> None:
-        self.before = before
-        self.wanted: dict[object, str] = {}
-
-    @property
-    def value(self) -> str | None:
-        """What it is to be: what the last one wants who is still there, else as it was before."""
-        return next(reversed(self.wanted.values()), self.before)
-
-
-_USES: dict[tuple[str, str], _Use] = {}
-_USES_LOCK = threading.Lock()
-# A session of Spark's has several objects in Python; this setting tells which they are of.
-_MARK = "dqsql.settings"
-
-
-@contextmanager
-def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply SQL settings to a session and put the old values back afterwards.
-
-    Threads that share a session keep them until the last one is done.
-    """
-    user = object()
-    with _USES_LOCK:
-        session, used = _apply(spark, settings, user)
-    try:
-        with _silent_loggers():
-            yield
-    finally:
-        with _USES_LOCK:
-            for key in used:
-                use = _USES[session, key]
-                del use.wanted[user]
-                if not use.wanted:
-                    del _USES[session, key]
-                if use.value != settings[key]:
-                    _restore(spark, key, use.value)
-            if used and all(name != session for name, _ in _USES):
-                _restore(spark, _MARK, None)
-
-
-def _apply(spark: SparkSession, settings: Mapping[str, str], user: object) -> tuple[str, list[str]]:
-    """The session's mark, and which of the settings are `user`'s to give back."""
-    session, used = spark.conf.get(_MARK, None) or "", []
-    for key, wanted in settings.items():
-        before, value = spark.conf.get(key, None), wanted
-        if key == _EXCLUDED_RULES and before:
-            # What the session itself excludes stays so.
-            value = before if _FAULTY_RULE in before else f"{before},{wanted}"
-        is_so = before == value or (before is None and _DEFAULTS.get(key) == value)
-        if is_so and (session, key) not in _USES:
-            continue
-        if not session:
-            session = uuid.uuid4().hex
-            spark.conf.set(_MARK, session)
-        _USES.setdefault((session, key), _Use(before)).wanted[user] = value
-        used.append(key)
-        if before != value:
-            with _without_warnings():
-                spark.conf.set(key, value)
-    return session, used
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Without what a client of Connect warns of: that a setting is there for old programs."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The SQL config .* has been deprecated", UserWarning)
-        yield
-
-
-def _restore(spark: SparkSession, key: str, value: str | None) -> None:
-    try:
-        with _without_warnings():
-            if value is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, value)
-    except _GONE:
-        # The session is gone (the server died); its settings went with it.
-        logging.getLogger(__name__).debug("could not put %s back", key)
 
 
 def _start(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
@@ -405,26 +309,6 @@ def _output_to(path: Path) -> Iterator[None]:
             for fd, copy in saved.items():
                 os.dup2(copy, fd)
                 os.close(copy)
-
-
-@contextmanager
-def _silent_loggers() -> Iterator[None]:
-    # PySpark logs every failed query as JSON on stderr; dqsql reports failures itself.
-    from pyspark.logger import PySparkLogger
-
-    kinds = ("SQL", "DataFrame")
-    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in kinds]
-
-    def nothing(record: logging.LogRecord) -> bool:
-        return False
-
-    for logger in loggers:
-        logger.addFilter(nothing)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(nothing)
 
 
 # --- whether Spark can be reached, before anything is started that would wait for minutes ------

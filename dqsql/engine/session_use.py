@@ -7,7 +7,6 @@ wait for each other, so that none reads what another one has put under the same 
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,15 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class _SessionUse:
-    """The runs that use a session, as their projects and threads, and the views that they made."""
+    """The runs that use a session, as their projects and threads, and the views that they made.
 
-    users: list[tuple[Path, int]] = field(default_factory=list)
+    What has no project waits for nobody, and nobody for it.
+    """
+
+    users: list[tuple[Path | None, int]] = field(default_factory=list)
     views: set[str] = field(default_factory=set)
 
     def is_free_for(self, user: tuple[Path, int]) -> bool:
         """Whether nobody else works there for another project; a thread never waits for itself."""
         project, thread = user
-        return all(p == project or t == thread for p, t in self.users)
+        return all(p in (None, project) or t == thread for p, t in self.users)
 
 
 _USES: WeakKeyDictionary[SparkSession, _SessionUse] = WeakKeyDictionary()
@@ -94,10 +96,25 @@ def using_session(spark: SparkSession, project: Path) -> Iterator[None]:
 
 
 @contextmanager
-def alone_in(spark: SparkSession) -> Iterator[None]:
-    """Work in a session while no other thread does: one would change settings for the other."""
-    with using_session(spark, Path(uuid.uuid4().hex)):
+def visiting_session(spark: SparkSession) -> Iterator[None]:
+    """Work in a session whoever else does: no view has the name of another's.
+
+    A run may wait for what works beside it, so that this waits for nobody. Raises SessionError
+    where the session has been stopped.
+    """
+    require_running(spark)
+    visitor = (None, threading.get_ident())
+    with _CHANGED:
+        use = _USES.setdefault(spark, _SessionUse())
+        write_for(str(spark.version))
+        use.users.append(visitor)
+    try:
         yield
+    finally:
+        with _CHANGED:
+            use.users.remove(visitor)
+            if not use.users and spark not in _STARTED:
+                _drop(spark, use)
 
 
 def was_started_here(spark: SparkSession) -> bool:

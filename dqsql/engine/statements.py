@@ -18,7 +18,7 @@ from sqlglot import exp
 from dqsql.dialect import quoted, to_spark
 from dqsql.engine.failures import SPARK_FAILURES, translated
 from dqsql.engine.selects import fetched, select
-from dqsql.engine.session import configured
+from dqsql.engine.session_settings import configured
 from dqsql.engine.session_use import drop_view, put_view
 from dqsql.engine.values import types_of
 from dqsql.errors import EngineError

@@ -345,9 +345,9 @@ def _expression_problem(text: str, offset: int, error: DqsqlError) -> Annotation
     detail = _POSITION.sub("", error.message).rpartition("': ")[2]
     # sqlglot's messages about its own classes and texts say nothing to a user.
     detail = "" if "class" in detail or "\n" in detail or "'" in detail else f": {detail}"
-    hint = error.hint or hints.expression_hint(flat) or "put prose before the @"
+    hint = hints.expression_hint(flat) or error.hint or "put prose before the @"
     return AnnotationProblem(
-        f"cannot parse the expression {shown!r}{detail}", offset, f"@{shown}", hint
+        f"cannot parse the expression {shown!r}{detail}", offset, f"@{shown}", shortened(hint)
     )
 
 

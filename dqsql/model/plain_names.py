@@ -27,10 +27,9 @@ _RESERVED = frozenset(
 
 # What has a letter case of its own: texts, and what follows a dot, which may be the key of a map.
 _CASED = re.compile(
-    r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\.(?:`[^`]*`|\w+))|[^'".]+|.""", re.DOTALL
+    r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\.(?:`(?:[^`]|``)*`|\w+))|`(?:[^`]|``)*`|[^'"`.]+|.""",
+    re.DOTALL,
 )
-
-_QUOTED = re.compile(r"('(?:[^'\\]|\\.)*'|\.`[^`]*`)|`[^`]*`", re.DOTALL)
 
 
 @lru_cache(maxsize=4096)
@@ -39,17 +38,10 @@ def names_in_lower_case(sql: str) -> str:
 
     >>> names_in_lower_case("where Amount > 5 and kind = 'A' and labels.Key = 'b'")
     "where amount > 5 and kind = 'A' and labels.Key = 'b'"
+    >>> names_in_lower_case("`It's` = 'A' or `Foo.Bar` > 2")
+    "`it's` = 'A' or `foo.bar` > 2"
     """
     return _CASED.sub(lambda found: found[1] or found[0].lower(), sql)
-
-
-def quoted_in_lower_case(sql: str) -> str:
-    """SQL text with the quoted names of columns in lower case, and all else as it is.
-
-    >>> quoted_in_lower_case("SUM(`Amount`) FILTER(WHERE `Kind` = 'A')")
-    "SUM(`amount`) FILTER(WHERE `kind` = 'A')"
-    """
-    return _QUOTED.sub(lambda found: found[1] or found[0].lower(), sql)
 
 
 @lru_cache(maxsize=4096)

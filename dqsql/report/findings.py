@@ -20,6 +20,9 @@ from dqsql.model.results import (
 from dqsql.model.wording import in_segments, plural, range_words
 from dqsql.report.text import number, printable, shorten
 
+# Characters of the name of a check in a list or a message.
+SHORT_NAME = 120
+
 _MAX_MESSAGE = 300
 # Characters of a message where there is room for it.
 LONG = 2000
@@ -153,11 +156,15 @@ def beside_label(result: Result) -> str:
     return observation(result).removesuffix(f", expected {printable(result.check_name)}")
 
 
-def check_label(name: str, column: str | None) -> str:
-    """Return `mean on dep_delay`, or the name alone for a check about the model or naming it."""
-    if column is None or re.search(rf"(?<!\w){re.escape(column)}(?!\w)", name, re.IGNORECASE):
-        return printable(name)
-    return printable(f"{name} on {column}")
+def check_label(name: str, column: str | None, most: int | None = None) -> str:
+    """Return `mean on dep_delay`, or the name alone for a check about the model or naming it.
+
+    Of a name, which may list accepted values, at most so many characters where `most` is given.
+    """
+    shown = shorten(name, most or len(name))
+    if column is None or re.search(rf"(?<!\w){re.escape(column)}(?!\w)", shown, re.IGNORECASE):
+        return printable(shown)
+    return printable(f"{shown} on {column}")
 
 
 def place(result: Result) -> str:

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 from http.client import HTTPException
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 from dqsql.errors import ConfigError, NotificationError
 from dqsql.model.routes import Route
 from dqsql.model.wording import first_of, plural
-from dqsql.report.findings import check_label
+from dqsql.report.findings import SHORT_NAME, check_label
 from dqsql.report.posting import post
 from dqsql.report.text import printable, shorten
 
@@ -33,7 +33,7 @@ _TIMEOUT = 20
 _MAX_TOLD = 20
 # Models of the others that it names.
 _MODELS = 10
-_MAX_TEXT, _MAX_LABEL = 300, 150
+_MAX_TEXT = 300
 # Bytes of a card; Teams takes about 28,000.
 _MAX_CARD = 24_000
 # Within words, as in not_null, an underscore is one.
@@ -108,8 +108,7 @@ class Notice:
         message = shorten(printable(self.message), _MAX_TEXT)
         detail = printable(self.why) if self.event == "resolved" else message
         about = f": {detail}" if detail else ""
-        label = shorten(printable(self.label), _MAX_LABEL)
-        return f"{word} {printable(self.model)}: {label} ({where}){about}"
+        return f"{word} {printable(self.model)}: {printable(self.label)} ({where}){about}"
 
 
 def title_of(project: str, notices: Sequence[Notice]) -> str:
@@ -144,12 +143,19 @@ def body_of(notices: Sequence[Notice]) -> str:
 
 
 def _told(notices: Sequence[Notice]) -> list[Notice]:
-    """The notices that a message has room for, in their order: the first ones of each batch."""
-    by_batch: dict[tuple[str, str], list[int]] = {}
-    for place, notice in enumerate(notices):
-        by_batch.setdefault((notice.model, notice.last_batch), []).append(place)
-    in_turn = (n for turn in zip_longest(*by_batch.values()) for n in turn if n is not None)
-    return [notices[n] for n in sorted(islice(in_turn, _MAX_TOLD))]
+    """The notices that a message has room for, in their order: of each model the first ones.
+
+    What is resolved has the room that is left.
+    """
+    places: list[int] = []
+    for event in ("opened", "resolved"):
+        by_model: dict[str, list[int]] = {}
+        for place, notice in enumerate(notices):
+            if notice.event == event:
+                by_model.setdefault(notice.model, []).append(place)
+        turns = zip_longest(*by_model.values())
+        places += (place for turn in turns for place in turn if place is not None)
+    return [notices[place] for place in sorted(places[:_MAX_TOLD])]
 
 
 def _rest(notices: Sequence[Notice], told: Sequence[Notice]) -> list[str]:
@@ -350,7 +356,7 @@ def notice_of(
         finding_id=row["finding_id"],
         check_id=row["check_id"],
         model=row["model"],
-        label=check_label(row["check_name"], row["column_name"]),
+        label=check_label(row["check_name"], row["column_name"], SHORT_NAME),
         status=row["status"],
         severity=row["severity"],
         message=message.lstrip(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any
 
 from dqsql.model.batches import batch_order
@@ -186,28 +186,23 @@ def _cost(costs: Sequence[Mapping[str, Any]]) -> Record | None:
     }
 
 
-# Checks that are told of batches that wait for a review.
-_MAX_FAILED = 10
-
-
 def waiting_lines(facts: ModelFacts) -> Iterator[Record]:
     """The batches of a model that wait for a review, those on which the same failed together."""
     alike: dict[tuple[str, ...], list[str]] = {}
+    explained = causes_of(facts.groups)
     for batch in sorted(facts.waiting, key=batch_order):
         alike.setdefault(tuple(sorted({r.check_id for r in facts.waiting[batch]})), []).append(
             batch
         )
     for batches in alike.values():
         by_check: dict[str, list[Result]] = {}
-        for result in sorted(facts.waiting[batches[-1]], key=lambda r: r.segment or ""):
+        found = sorted(facts.waiting[batches[-1]], key=lambda r: r.segment or "")
+        for result in sorted(found, key=lambda r: r.id in explained):
             by_check.setdefault(result.check_id, []).append(result)
         yield {
             "model": printable(facts.name),
             "batches": [printable(b) for b in batches],
-            "failed": [
-                [printable(c), _failed(r)] for c, r in islice(by_check.items(), _MAX_FAILED)
-            ],
-            "more": max(0, len(by_check) - _MAX_FAILED),
+            "failed": [[printable(c), _failed(verdicts)] for c, verdicts in by_check.items()],
         }
 
 

@@ -199,12 +199,9 @@ def _particulars(
 ) -> Mapping[str, Any]:
     known = verdicts[0] if verdicts else None
     source = known or definition
-    findings = sorted(
-        (v for v in verdicts if v.is_finding),
-        # Of a batch all rows come first.
-        key=lambda v: (v.batch or "", v.segment is None, v.segment or ""),
-        reverse=True,
-    )
+    found = sorted((v for v in verdicts if v.is_finding), key=lambda v: v.segment or "")
+    # The newest batch comes first, and of a batch all rows.
+    findings = sorted(found, key=lambda v: (v.batch or "", v.segment is None), reverse=True)
     return {
         "status": status.value,
         "model": model.model,

@@ -63,7 +63,7 @@ class ChangeFinder:
             frozenset(
                 name
                 for name, now in changed.items()
-                if name in self.before and not now.has_files_of(self.before[name])
+                if name in self.before and now.rewrites(self.before[name])
             ),
             watched_by(all_inputs.values(), project),
             self._scale({n: i for n, i in all_inputs.items() if n not in same}),

@@ -236,8 +236,9 @@ def _checked(
     """What the checks say of the rows of a frame."""
     from dqsql.engine.frames import MemoryStore, as_view
     from dqsql.engine.relations import register_dependencies
-    from dqsql.engine.session import configured, runtime_conf
-    from dqsql.engine.session_use import alone_in
+    from dqsql.engine.session import runtime_conf
+    from dqsql.engine.session_settings import configured
+    from dqsql.engine.session_use import visiting_session
     from dqsql.runner.model_run import ModelRun
 
     def silent(*_: Any) -> None:
@@ -259,7 +260,11 @@ def _checked(
         journal=Journal(store),
     )
     view = as_view(frame, view_name(plan.model))
-    # The settings are the user's as long as no run has begun there.
-    with alone_in(spark), _ONE_AT_A_TIME, view, configured(spark, runtime_conf(project.target)):
+    with (
+        visiting_session(spark),
+        _ONE_AT_A_TIME,
+        view,
+        configured(spark, runtime_conf(project.target)),
+    ):
         register_dependencies(spark, project, plan.model)
         return run.execute()

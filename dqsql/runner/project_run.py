@@ -293,12 +293,12 @@ class ProjectRun:
         told = gone_warnings(store, fileless, self.ledgers, self._findings, begun)
         result = replace(result, warnings=(*result.warnings, *told))
         forget_inputs(store, gone)
-        store_dimensions(store, described, types, self.started, gone, self._project)
         checked = {m.model for m in models if m.batches}
         left = [p for p in plans if p.model.name in worked - checked and not lacks_columns(p.model)]
         ids = {p.model.name: declared for p in left if (declared := p.declared_ids) is not None}
         ids |= dict.fromkeys(gone, frozenset())
         resolve_gone(store, self._project, self._findings, self.ledgers, ids, self.started)
+        store_dimensions(store, described, types, self.started, gone, self._project)
         # That a model has no rows is told by every run.
         lasting = worked.difference(m.model for m in models if m.gone is not None)
         changed = self._changes.changed

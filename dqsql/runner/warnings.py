@@ -123,7 +123,8 @@ def _gone_warning(
         verb = "is" if unresolved == 1 else "are"
         ended.append(f"{plural(unresolved, 'finding')} of it {verb} resolved")
     if waiting := sum(r.status is BatchStatus.FLAGGED for r in ledger.values()):
-        ended.append(f"{plural(waiting, 'batch', 'batches')} of it need no review any more")
+        verb = "needs" if waiting == 1 else "need"
+        ended.append(f"{plural(waiting, 'batch', 'batches')} of it {verb} no review any more")
     history = f"its history of {plural(len(ledger), 'batch', 'batches')} stays"
     return f"{model} is no longer in the project: {', '.join([*ended, history])}"
 

@@ -84,13 +84,17 @@ const findingFacets = list => [['status', f => [f.status]], stateFacet(list), ['
 
 const reviews = (model, batches) => ['accept', 'reject'].map(word => command(`dqsql review ${word} ${quote(model)} ${batches.map(quote).join(' ')} --reason "..."`));
 
+const CHECKS_OF_BATCH = 10;
+
 function waitingRow(w, unfolded) {
   const newest = w.batches[w.batches.length - 1];
+  const failed = w.failed.map(([check, text]) => {
+    const f = findingOf(check, newest);
+    return h('p', {}, f ? h('a', {href: link('finding', f.id)}, text) : text);
+  }), most = failed.length > CHECKS_OF_BATCH + 1 ? CHECKS_OF_BATCH : failed.length;
   return h('div', {class: 'finding waiting'}, h('div', {}, badge('fail')),
-    h('div', {class: 'what'}, h('a', {href: link('model', w.model)}, w.model), w.failed.map(([check, text]) => {
-      const f = findingOf(check, newest);
-      return h('p', {}, f ? h('a', {href: link('finding', f.id)}, text) : text);
-    }), w.more ? h('p', {}, `and ${plural(w.more, 'more check')}`) : null, h('details', {open: unfolded ? '' : null}, h('summary', {}, 'Accept or reject'), reviews(w.model, w.batches))),
+    h('div', {class: 'what'}, h('a', {href: link('model', w.model)}, w.model), failed.slice(0, most),
+    failed.length > most ? h('details', {}, h('summary', {}, plural(failed.length - most, 'more check')), failed.slice(most)) : null, h('details', {open: unfolded ? '' : null}, h('summary', {}, 'Accept or reject'), reviews(w.model, w.batches))),
     h('div', {class: 'small'}, extent(w.batches), h('p', {}, plural(w.batches.length, 'batch', 'batches'))));
 }
 

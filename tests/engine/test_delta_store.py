@@ -16,7 +16,8 @@ from deltalake.exceptions import DeltaError
 
 from dqsql.engine import delta_log
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
-from dqsql.engine.session import configured, runtime_conf
+from dqsql.engine.session import runtime_conf
+from dqsql.engine.session_settings import configured
 from dqsql.engine.storage import BatchPart, Store, open_store, open_tables
 from dqsql.engine.storage_base import COUNTS
 from dqsql.engine.storage_delta import DeltaFolderStore

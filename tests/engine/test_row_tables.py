@@ -13,7 +13,8 @@ import pytest
 from deltalake.exceptions import DeltaError
 
 from dqsql.engine import row_files
-from dqsql.engine.session import configured, runtime_conf
+from dqsql.engine.session import runtime_conf
+from dqsql.engine.session_settings import configured
 from dqsql.engine.storage import open_store
 from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.model.project import Target

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.logger import PySparkLogger
 
-from dqsql.engine.session import configured
+from dqsql.engine.session_settings import configured
 from dqsql.engine.statements import many_aggregates
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 import dqsql
-from dqsql.engine.session import configured
+from dqsql.engine.session_settings import configured
 from dqsql.model.results import RunResult, Status
 from tests.conftest import COMPILED_PLANS
 

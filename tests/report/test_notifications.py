@@ -16,6 +16,7 @@ import pytest
 
 from dqsql.errors import ConfigError, NotificationError
 from dqsql.model.routes import read_routes
+from dqsql.report.findings import SHORT_NAME, check_label
 from dqsql.report.notifications import Notice, body_of, finding_url, payload, send, title_of
 from dqsql.report.posting import post
 
@@ -290,8 +291,14 @@ def test_each_model_has_its_place_in_a_message() -> None:
         assert told == [f"m{m}" for m in range(6)]
         assert text.count("FAIL m") == 20
         assert text.endswith("and 40 more, of m0, m1, m2, m3, m4, m5: dqsql report")
-    long = notice(label="accepted_values(" + "'x', " * 600 + ")")
-    assert len(long.line) < 400
+    resolved = [notice(event="resolved", model=f"z{i}") for i in range(22)]
+    told = body_of([notice(model="a", label=f"check {i}") for i in range(16)] + resolved)
+    assert (told.count("FAIL a"), told.count("RESOLVED z")) == (16, 4)
+    days = [notice(model="a", last_batch=f"2025-03-{d:02}") for d in range(1, 26)]
+    told = body_of([*days, *(notice(model="b", label=f"check {i}") for i in range(5))])
+    assert told.count("FAIL b") == 5
+    label = check_label("accepted_values(" + "'x', " * 600 + ")", "size", SHORT_NAME)
+    assert len(label) < 140 and label.endswith("... on size")
 
 
 def test_a_server_that_is_not_there() -> None:

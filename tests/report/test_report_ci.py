@@ -57,7 +57,7 @@ def test_all_rows_of_a_batch_come_first_and_what_is_cut_is_told(
     found = [make_result(status=Status.FAIL, segment=s, message="odd") for s in names]
     (suite,) = ElementTree.fromstring(junit_xml(make_run(make_model(*found))))
     lines = (suite[0][0].text or "").splitlines()
-    assert lines[0] == "2025-03-01: odd"
+    assert lines[:2] == ["2025-03-01: odd", "2025-03-01, shop=000: odd"]
     assert (len(lines), lines[-1]) == (101, "and 51 more")
 
 

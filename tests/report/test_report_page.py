@@ -98,9 +98,12 @@ def test_batches_that_wait_for_a_review_are_told_with_what_failed(
 def test_many_checks_and_many_segments_are_told_in_short(
     make_result: Callable[..., Result],
 ) -> None:
-    checks = [make_result("1", Status.FAIL, check_id=f"flights.c{i:02}") for i in range(13)]
+    nulls = {"check_id": "flights.nulls", "check_name": "completeness > 0.9"}
+    nulls |= {"message": "completeness(dep_delay) is 0.2, expected completeness > 0.9"}
+    checks = [make_result("1", Status.FAIL, observed=99.0), make_result("1", Status.FAIL, **nulls)]
     (waiting,) = waiting_lines(facts(*checks, statuses={"1": "flagged"}))
-    assert (len(waiting["failed"]), waiting["more"]) == (10, 3)
+    # What explains the other comes first.
+    assert [check for check, _ in waiting["failed"]] == ["flights.nulls", checks[0].check_id]
     segments = [make_result("1", Status.FAIL, segment=f"shop={i}") for i in range(9)]
     found = facts(*segments, findings=updated_findings([], segments, MADE))
     (line,) = finding_lines(found)

@@ -114,13 +114,18 @@ def test_what_is_not_watched_is_told(make_project: Any) -> None:
     columns = ",\n".join(f"c{i:03}" for i in range(160))
     wide = (
         f"{{{{ config(batch_by = 'day', monitors = 'auto') }}}}\nselect day,\n{columns}\nfrom t\n"
+        "-- @avh(c155)\n"
     )
-    few = wide.replace("'auto'", "'auto', scan_budget = 2").replace(columns, "id")
+    few = (
+        wide.replace("'auto'", "'auto', scan_budget = 2")
+        .replace(columns, "id")
+        .replace("(c155)", "(id)")
+    )
     compiled = dqsql.compile_project(make_project({"checks/wide.sql": wide, "checks/few.sql": few}))
     notes = {p.model.name: p.notes for p in compiled.plans}
     assert notes["wide"] == (
-        "`monitors: auto` watches 150 columns: c150, c151, c152 and 7 more are not watched;"
-        " an annotation beside a column does",
+        "`monitors` watches 150 columns by itself: c150, c151, c152 and 6 more are not watched,"
+        " for which @avh beside the column is needed",
     )
     (note,) = notes["few"]
     assert note.startswith("scan_budget leaves no room for ")

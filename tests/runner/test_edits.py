@@ -126,6 +126,33 @@ def test_retired_batches_are_no_history_of_a_verdict(new_project: NewProject) ->
     assert not any(len(batch) == 10 for batch in found.past)
 
 
+def test_a_column_in_two_letter_cases_is_one(new_project: NewProject) -> None:
+    sql = """\
+{{ config(batch_by = 'day') }}
+select day, kind as `it's`,
+  amount as Amount -- @mean(Amount) > 0 @mean(amount) > 0.5 @anomaly(mean) @anomaly(max(AMOUNT))
+from {{ source('raw', 't') }}
+-- @duplicate_count(Amount) > 1 {scope: cumulative} @entropy(amount) > 0.1 {scope: cumulative}
+-- @unique(day, amount) {severity: warn} @duplicate_count(day, Amount) > 1
+-- @anomaly(row_count) {where: "`it's` = 'a'"} @anomaly(row_count) {where: "`it's` = 'A'"}
+-- @expect(frequency(count_if(VALUE = '1.0') + count(n), AMOUNT) > 0) {scope: cumulative}
+-- @expect(frequency(1000000 * sum(n * 0.0000001), amount) > 0.1) {scope: cumulative}
+-- @expect(frequency(count(n, n), amount) > 1) {scope: cumulative}
+"""
+    project = new_project(sql, DATA.format(days=3))
+    result = project.run()
+    assert result.models[0].error is None
+    observed = {
+        r["check_id"].removeprefix("m."): r["observed"]
+        for r in project.rows("dq_results")
+        if r["batch"] == "2025-01-03" and r["observed"] is not None
+    }
+    # 72 rows of seven values.
+    assert [v for k, v in observed.items() if "duplicate_count_amount" in k] == [65.0]
+    statuses = {r.status.value for r in result.results if r.detector == "constraint"}
+    assert statuses == {"pass", "warn"}
+
+
 SPELLED = """\
 {{ config(batch_by = 'day') }}
 select day, kind,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import dqsql
-from dqsql.engine.session import configured, runtime_conf
+from dqsql.engine.session import runtime_conf
+from dqsql.engine.session_settings import configured
 from dqsql.engine.session_use import using_session
-from dqsql.errors import UnknownNameError, UsageError
+from dqsql.errors import SessionError, UnknownNameError, UsageError
 from dqsql.model.project import Target
 from tests.conftest import QUICK_START
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 OF_A_TABLE = """\
 {{ config(batch_by = 'day') }}
@@ -80,27 +81,26 @@ def test_a_quoted_name_is_one_column_in_a_session_of_hive(spark: SparkSession) -
     assert session.conf.get(setting) == "true"
 
 
-def test_a_check_waits_for_a_run_in_another_thread(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_check_beside_a_run_in_another_thread(spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     file = tmp_path / "a.csv"
     file.write_text("ts\n2025-01-01 23:30:00\n", encoding="utf-8")
-    rows = session.read.csv(str(file), header=True, schema="ts timestamp")
-    rows = rows.selectExpr("hour(ts) as h")
-    found: list[str] = []
+    late = session.read.csv(str(file), header=True, schema="ts timestamp")
+    late = late.selectExpr("hour(ts) as h")
+    numbers = session.range(3)
 
-    def check() -> None:
-        result = dqsql.check(rows, "@accepted_values(h, 23)")
-        found.extend(r.status.value for r in result.results)
+    def found(rows: DataFrame, check: str) -> list[str]:
+        # As a pool of threads, for which the run waits.
+        with ThreadPoolExecutor(1) as pool:
+            result = pool.submit(dqsql.check, rows, check).result(timeout=60)
+        return [r.status.value for r in result.results]
 
-    settings = runtime_conf(Target("t", "t"))
-    thread = threading.Thread(target=check)
-    with using_session(session, tmp_path), configured(session, settings):
-        thread.start()
-        thread.join(2)
-        assert thread.is_alive()
-    thread.join()
-    assert found == ["pass"]
+    with using_session(session, tmp_path), configured(session, runtime_conf(Target("t", "t"))):
+        assert found(numbers, "@not_null(id)") == ["pass"]
+        with pytest.raises(SessionError, match="have times in UTC and not in America/New_York"):
+            found(late, "@accepted_values(h, 23)")
+    assert found(late, "@accepted_values(h, 23)") == ["pass"]
 
 
 def test_no_view_is_left_of_many_batches(spark: SparkSession) -> None:
@@ -148,6 +148,12 @@ def test_nanoseconds_of_pandas_are_refused(spark: SparkSession) -> None:
     whole["took"] = whole["took"].dt.floor("us")
     found = dqsql.check(whole, ["@unique(t)", "@not_null(took)"], spark=spark).results
     assert [r.status.value for r in found] == ["fail", "pass"]
+
+
+def test_columns_of_pandas_that_read_alike(spark: SparkSession) -> None:
+    rows = pandas.DataFrame([[1, 2, 3]], columns=[1, "1", "b"])
+    (found,) = dqsql.check(rows, "@not_null(b)", spark=spark).results
+    assert found.status.value == "pass"
 
 
 def test_a_function_of_ones_own_is_told_where_it_belongs(spark: SparkSession) -> None:

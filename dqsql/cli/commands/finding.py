@@ -17,8 +17,8 @@ from dqsql.errors import UsageError
 from dqsql.model.results import Status, state_text
 from dqsql.model.wording import plural
 from dqsql.report.console import styled_label
-from dqsql.report.findings import check_label
-from dqsql.report.text import printable, shorten
+from dqsql.report.findings import SHORT_NAME, check_label
+from dqsql.report.text import printable
 
 if TYPE_CHECKING:
     from dqsql.runner.finding import Incident
@@ -71,12 +71,10 @@ def list_open(
 
 
 _NONE = "No finding is open."
-# A list of accepted values may be longer than a screen.
-_MAX_LABEL = 150
 
 
 def _print(session: Session, row: Mapping[str, Any]) -> None:
-    label = shorten(check_label(row["check_name"], row["column_name"]), _MAX_LABEL)
+    label = check_label(row["check_name"], row["column_name"], SHORT_NAME)
     title = session.out.style(printable(f"{row['model']}: {label}"), "bold")
     extent = row["last_batch"]
     if row["batch_count"] > 1:

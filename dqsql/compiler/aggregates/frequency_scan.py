@@ -14,7 +14,6 @@ from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_a
 from dqsql.compiler.privacy import hashed, is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates
 from dqsql.dialect import aliased, as_type, call, column, formula, identifier, literal, to_sql
-from dqsql.model.plain_names import quoted_in_lower_case
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 from dqsql.model.types import FLOATS, type_of
 
@@ -88,7 +87,7 @@ class FrequencyScan:
         """
         counts = self._storable()
         batch, segment = self._labels(self._segment_key)
-        texts = [literal(stored_text(t)) for t in self._tables]
+        texts = [literal(table_text(t)) for t in self._tables]
         counted = texts[0] if len(texts) == 1 else call("element_at", call("array", *texts), _NEXT)
         query = exp.select(batch, segment, aliased(counted.copy(), COUNTED))
         query = query.select(aliased(self._shown(), VALUE), column(N))
@@ -399,11 +398,6 @@ def table_text(table: FrequencyTable) -> str:
     where = f" where {to_sql(table.where)}" if table.where is not None else ""
     about = f" [{table.about}]" if table.about else ""
     return f"{table.entries} {', '.join(to_sql(c) for c in table.columns)}{where}{about}"
-
-
-def stored_text(table: FrequencyTable) -> str:
-    """The identity that is stored with counts: in whatever letter case columns are written."""
-    return quoted_in_lower_case(table_text(table))
 
 
 def value_text(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr:

@@ -14,7 +14,7 @@ from dqsql.compiler.pruning import batch_moment, batches_condition, interval_con
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.engine.measuring import made_up_model
-from dqsql.engine.session import configured
+from dqsql.engine.session_settings import configured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from dqsql.engine.session import configured
+from dqsql.engine.session_settings import configured
 from dqsql.model.results import Status
 
 from .conftest import Project, Table

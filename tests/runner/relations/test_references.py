@@ -11,7 +11,8 @@ import pytest
 import dqsql
 from dqsql.engine.failures import SPARK_FAILURES
 from dqsql.engine.preparation import _comparable
-from dqsql.engine.session import configured, runtime_conf
+from dqsql.engine.session import runtime_conf
+from dqsql.engine.session_settings import configured
 from dqsql.errors import CompileError, IncomparableError
 from dqsql.model.project import Target
 from dqsql.model.results import Status
