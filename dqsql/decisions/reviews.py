@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -32,6 +32,7 @@ from dqsql.model.results import (
     distance_outside,
 )
 from dqsql.model.tables import FINDINGS, REVIEWS
+from dqsql.model.wording import plural
 
 Row = Mapping[str, Any]
 
@@ -268,6 +269,21 @@ def follow(ledger: dict[str, BatchRecord], reviews: Mapping[str, Row]) -> bool:
         ledger[batch] = replace(record, status=after, counted=counted)
         changed = True
     return changed
+
+
+def ended_with(
+    model: str, ledger: Mapping[str, BatchRecord], findings: Sequence[Mapping[str, Any]]
+) -> str:
+    """What ends with a model that is gone and what stays; `findings` are rows of dq_findings."""
+    ended = []
+    if unresolved := sum(row["state"] != RESOLVED for row in findings):
+        verb = "is" if unresolved == 1 else "are"
+        ended.append(f"{plural(unresolved, 'finding')} of it {verb} resolved")
+    if waiting := sum(r.status is BatchStatus.FLAGGED for r in ledger.values()):
+        verb = "needs" if waiting == 1 else "need"
+        ended.append(f"{plural(waiting, 'batch', 'batches')} of it {verb} no review any more")
+    history = f"its history of {plural(len(ledger), 'batch', 'batches')} stays"
+    return f"{model} is no longer in the project: {', '.join([*ended, history])}"
 
 
 def without_accepted(rows: list[Row], reviews: Mapping[str, Row], now: dt.datetime) -> list[Row]:

@@ -57,6 +57,7 @@ from dqsql.monitors.grouping import grouped, joined_results
 from dqsql.monitors.in_a_row import miscounted_note, streaks_of
 from dqsql.monitors.judging import Judged, MonitorRun, held_back_note
 from dqsql.monitors.kind import BeforeScan
+from dqsql.monitors.notes import learning_note, untimed_note
 from dqsql.monitors.rates import ProjectRates
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
 from dqsql.monitors.uncomputed import UncomputedChecks
@@ -69,7 +70,7 @@ from dqsql.runner.stages import (
     with_known,
     with_rows,
 )
-from dqsql.runner.warnings import learning_note, nothing_new_note, untimed_note
+from dqsql.runner.warnings import nothing_new_note
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -267,9 +268,8 @@ class ModelRun:
             return
         if self._before is None:
             self._step("learning patterns")
-            place = self._place(self.ledger)
-            self._before = before_scan(place, batches, self._reviewed)
-            learn_before_scan(place, self._before)
+            self._before = before_scan(self._place(self.ledger), batches, self._reviewed)
+            learn_before_scan(self._place(self.ledger), self._before)
         self.plan = with_learned(self.plan, self._before.book)
 
     def _place(self, ledger: Mapping[str, BatchRecord]) -> Workplace:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
+from dqsql.decisions.reviews import ended_with
 from dqsql.engine.batches import BatchChoice, BatchRequest
-from dqsql.model.batches import TIME_ZONE, batch_order, is_utc
+from dqsql.model.batches import TIME_ZONE, is_utc
 from dqsql.model.project import CheckModel, NoData, Project, Target
-from dqsql.model.results import (
-    CONSTRAINT,
-    RESOLVED,
-    BatchRecord,
-    BatchStatus,
-    ModelResult,
-    Result,
-    Status,
-)
+from dqsql.model.results import BatchRecord, ModelResult, Result, Status
 from dqsql.model.tables import MODELS
-from dqsql.model.wording import LEARNING, NO_TIME, first_of, gone_rows, plural
+from dqsql.model.wording import first_of, gone_rows, plural
 
 if TYPE_CHECKING:
     from dqsql.engine.storage_base import Store
@@ -111,22 +102,7 @@ def gone_warnings(
                 f" again. Name it {old} to go on with that history"
             )
     for name in sorted(left):
-        yield _gone_warning(name, ledgers[name], findings.get(name, ()))
-
-
-def _gone_warning(
-    model: str, ledger: Mapping[str, BatchRecord], findings: Sequence[Mapping[str, Any]]
-) -> str:
-    """What ends with a model that is gone, and what stays."""
-    ended = []
-    if unresolved := sum(row["state"] != RESOLVED for row in findings):
-        verb = "is" if unresolved == 1 else "are"
-        ended.append(f"{plural(unresolved, 'finding')} of it {verb} resolved")
-    if waiting := sum(r.status is BatchStatus.FLAGGED for r in ledger.values()):
-        verb = "needs" if waiting == 1 else "need"
-        ended.append(f"{plural(waiting, 'batch', 'batches')} of it {verb} no review any more")
-    history = f"its history of {plural(len(ledger), 'batch', 'batches')} stays"
-    return f"{model} is no longer in the project: {', '.join([*ended, history])}"
+        yield ended_with(name, ledgers[name], findings.get(name, ()))
 
 
 def _left_while_running(results: Iterable[Result]) -> Iterator[str]:
@@ -145,51 +121,6 @@ def nothing_new_note(choice: BatchChoice, request: BatchRequest) -> str:
         return gone_rows(choice.gone)
     asked = request.start or request.end
     return "no batch in the time that was asked for" if asked else "nothing new"
-
-
-# A day, with no hour behind it.
-_DATED = re.compile(
-    r"(?<!\d)(?:19|20)\d\d([-_]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
-    r"(?!\d)(?![-_ T]\d\d(?!\d))"
-)
-
-
-def untimed_note(results: Iterable[Result]) -> tuple[str, ...]:
-    """A note where names of batches have a date that monitors do not read."""
-    skipped = (r for r in results if r.status is Status.SKIPPED and r.message.startswith(NO_TIME))
-    dated = ((r.batch, m) for r in skipped if r.batch and (m := _DATED.search(r.batch)))
-    batch, match = next(dated, ("", None))
-    if match is None:
-        return ()
-    digits = match[1].join(("[0-9]{4}", "[0-9]{2}", "[0-9]{2}"))
-    form = match[1].join(("yyyy", "MM", "dd"))
-    return (
-        f"batches such as {batch!r} are not named by a time: missing ones are not noticed, and"
-        " weekdays are taken for alike. If each day is to be one batch, let batch_by be"
-        f" to_date(regexp_extract(name, '{digits}', 0), '{form}') of that name",
-    )
-
-
-def learning_note(results: Iterable[Result]) -> tuple[str, ...]:
-    """A note where at least half of the monitors do not judge the newest batch of a run yet."""
-    judged: dict[str, list[Result]] = {}
-    for result in results:
-        of_monitor = result.detector != CONSTRAINT and result.segment is None
-        if of_monitor and result.batch is not None:
-            judged.setdefault(result.batch, []).append(result)
-    if not judged:
-        return ()
-    newest = judged[max(judged, key=batch_order)]
-    waiting = (r.message for r in newest if r.status is Status.SKIPPED)
-    texts = Counter(text for text in waiting if text.startswith(LEARNING))
-    if not texts or 2 * texts.total() < len(newest):
-        return ()
-    monitors = plural(texts.total(), "monitor is", "monitors are")
-    (text, _), *others = texts.most_common()
-    most = ", most of them" if others else ""
-    have = text.removeprefix(f"{LEARNING}: ")
-    judge = "judges" if texts.total() == 1 else "judge"
-    return (f"{monitors} {LEARNING} and {judge} nothing yet{most}: {have}",)
 
 
 def _no_rows(models: Iterable[ModelResult]) -> Iterator[str]:

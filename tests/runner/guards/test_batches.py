@@ -17,7 +17,8 @@ from dqsql.model.limits import RunLimits
 from dqsql.model.project import CheckModel, ModelConfig, Severity
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, Status
 from dqsql.model.wording import NO_TIME
-from dqsql.runner.warnings import unbatched_warnings, untimed_note
+from dqsql.monitors.notes import untimed_note
+from dqsql.runner.warnings import unbatched_warnings
 
 from .conftest import MakeShop, Values
 
