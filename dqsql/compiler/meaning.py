@@ -245,7 +245,7 @@ def with_meaning(plan: Plan, types: Mapping[str, str]) -> Plan:
     for state in plan.states:
         source = state.source
         if isinstance(source, FrequencyTable):
-            source = replace(source, about=abouts[state.name])
+            source = replace(source, about=f"{source.about}{abouts[state.name]}")
         states.append(_renamed_state(replace(state, source=source), names))
     metrics = tuple(_with_names(m, names) for m in plan.metrics)
     return _with_own_states(replace(plan, states=tuple(states), metrics=metrics))

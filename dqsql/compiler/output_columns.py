@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,22 +43,11 @@ class OutputColumns:
     def _number_of(self, name: str) -> int:
         return self._counted[name if self.case_matters else name.lower()]
 
-    def require_apart(self, names: Iterable[str], annotation: Annotation) -> None:
-        """Refuse monitors of columns that differ by letter case alone: they have one history.
-
-        Raises CompileError.
-        """
-        if not self.case_matters or self.known is None:
-            return
-        for name in names:
-            twins = [column for column in self.known if column.lower() == name.lower()]
-            if len(twins) > 1:
-                raise CompileError(
-                    f"the columns {' and '.join(twins)} differ by letter case alone, and monitors"
-                    " cannot tell their histories apart",
-                    span=annotation.span,
-                    hint=f"give one another name: .. as {name}_2",
-                )
+    @property
+    def tells_case(self) -> bool:
+        """Whether columns may differ by letter case alone: Spark is told, or a SELECT has such."""
+        known = self.known or ()
+        return self.case_matters or len({name.lower() for name in known}) < len({*known})
 
     def require(self, metrics: Sequence[MetricUse], annotation: Annotation) -> None:
         """Refuse metrics over a column that is not there, or twice.

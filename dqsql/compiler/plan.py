@@ -101,7 +101,7 @@ class _ModelCompiler:
     _ids: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.states = StateRegistry(self.relations.used, self._named.case_matters)
+        self.states = StateRegistry(self.relations.used, self._named.tells_case)
 
     @cached_property
     def _named(self) -> OutputColumns:
@@ -287,7 +287,6 @@ class _ModelCompiler:
         watched = self._watched(annotation, call)
         self._refuse_withheld(annotation, watched)
         about = {w.about for w in watched if w.about}
-        self._named.require_apart(about, annotation)
         named = spec.compared and len(about) == 1
         fields = self._declared(annotation, about.pop() if named else annotation.column)
         return Monitor(

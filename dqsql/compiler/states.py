@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -13,12 +13,12 @@ from dqsql.compiler.aggregates.base import AggregateCall, Component
 from dqsql.compiler.aggregates.registry import find, lower
 from dqsql.compiler.trees import map_aggregates
 from dqsql.dialect import column, to_sql
-from dqsql.model.plan import Buffer, Relation, StateColumn
+from dqsql.model.plain_names import quoted_in_lower_case
+from dqsql.model.plan import Buffer, FrequencyTable, Relation, StateColumn
 
 ROWS = "rows"
 _MAX_STEM = 40
 _DIGITS = 8
-_CAPITALS = re.compile("[A-Z]+")
 # The columns of a state row besides states and segments, in lower case.
 ROW_COLUMNS = frozenset({"batch", "segment", "chunk", ROWS})
 
@@ -46,7 +46,7 @@ class StateRegistry:
         count = exp.Anonymous(this="count", expressions=[exp.Star()])
         merge = exp.Anonymous(this="sum", expressions=[column(ROWS)])
         rows = StateColumn(ROWS, count, merge, Buffer.FIXED, (ROWS,))
-        self._by_identity[_identity(Component(ROWS, count, None))] = rows
+        self._by_identity[self._identity(Component(ROWS, count, None))] = rows
         self._by_name[ROWS] = rows
 
     @property
@@ -61,7 +61,7 @@ class StateRegistry:
     def finish(self, metric: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
         """Split a metric's expression: its finish over state columns, and the columns it reads."""
         used: list[str] = []
-        metric = self._canonical(metric)
+        metric = _canonical(metric)
 
         def reduce(aggregate: exp.Expr) -> exp.Expr:
             lowering = lower(AggregateCall.of(aggregate), self.relations)
@@ -71,25 +71,11 @@ class StateRegistry:
 
         return map_aggregates(metric, reduce), tuple(used)
 
-    def _canonical(self, metric: exp.Expr) -> exp.Expr:
-        """The expression with every column quoted, so that equal aggregates read equal.
-
-        And in lower case, unless Spark tells columns apart by it. Further parts may be keys of
-        maps, whose letters count, as do letters that ASCII lacks: Java and Python lower some of
-        them differently.
-        """
-        metric = metric.copy()
-        for reference in metric.find_all(exp.Column):
-            for part in reference.parts:
-                part.set("quoted", True)
-            if not self.case_matters:
-                head = reference.parts[0]
-                head.set("this", _CAPITALS.sub(lambda letters: letters[0].lower(), head.name))
-        return metric
-
     def _register(self, components: tuple[Component, ...], aggregate: exp.Expr) -> tuple[str, ...]:
         stem = _stem(aggregate)
-        keys = [_identity(c) for c in components]
+        if self.case_matters:
+            components = tuple(map(_by_exact_names, components))
+        keys = [self._identity(c) for c in components]
         known = [self._by_identity.get(key) for key in keys]
         names = tuple(
             state.name if state else f"{stem}__{c.suffix}_{_hash(key)}"
@@ -109,6 +95,25 @@ class StateRegistry:
                 )
         return names
 
+    def _identity(self, component: Component) -> str:
+        """What makes two state columns the same: the aggregate, and what it is taken over, as text.
+
+        The letter case of columns makes no difference, unless Spark tells them apart by it.
+        """
+        source = component.source
+        over = () if source is None else (type(source).__name__, *source.identity)
+        text = "\n".join([to_sql(component.scan), *map(_text, over)])
+        return text if self.case_matters else quoted_in_lower_case(text)
+
+
+def _canonical(metric: exp.Expr) -> exp.Expr:
+    """The expression with every column quoted, so that equal aggregates read equal."""
+    metric = metric.copy()
+    for reference in metric.find_all(exp.Column):
+        for part in reference.parts:
+            part.set("quoted", True)
+    return metric
+
 
 def _group(name: str, merge: exp.Expr | None, names: Sequence[str]) -> tuple[str, ...]:
     """The state itself and those of its aggregate that its merge reads.
@@ -119,11 +124,13 @@ def _group(name: str, merge: exp.Expr | None, names: Sequence[str]) -> tuple[str
     return tuple(n for n in names if n == name or n in read)
 
 
-def _identity(component: Component) -> str:
-    """What makes two state columns the same: the aggregate, and what it is taken over, as text."""
-    source = component.source
-    over = () if source is None else (type(source).__name__, *source.identity)
-    return "\n".join([to_sql(component.scan), *map(_text, over)])
+def _by_exact_names(component: Component) -> Component:
+    """The component with counts that no other spelling shares."""
+    table = component.source
+    if not isinstance(table, FrequencyTable):
+        return component
+    exact = _hash("\n".join(map(_text, table.over_rows)))
+    return replace(component, source=replace(table, about=exact))
 
 
 def _text(part: object) -> str:

@@ -30,6 +30,7 @@ _CASED = re.compile(
     r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\.(?:`(?:[^`]|``)*`|\w+))|`(?:[^`]|``)*`|[^'"`.]+|.""",
     re.DOTALL,
 )
+_QUOTED = re.compile(r"('(?:[^'\\]|\\.)*'|\.`(?:[^`]|``)*`)|`(?:[^`]|``)*`", re.DOTALL)
 
 
 @lru_cache(maxsize=4096)
@@ -42,6 +43,15 @@ def names_in_lower_case(sql: str) -> str:
     "`it's` = 'A' or `foo.bar` > 2"
     """
     return _CASED.sub(lambda found: found[1] or found[0].lower(), sql)
+
+
+def quoted_in_lower_case(sql: str) -> str:
+    """SQL text with the quoted names of columns in lower case, and all else as it is.
+
+    >>> quoted_in_lower_case("SUM(`Amount`) FILTER(WHERE `Kind` = 'A')")
+    "SUM(`amount`) FILTER(WHERE `kind` = 'A')"
+    """
+    return _QUOTED.sub(lambda found: found[1] or found[0].lower(), sql)
 
 
 @lru_cache(maxsize=4096)

@@ -39,10 +39,7 @@ _SERIES = ["column_name", "metric", "parameters", "scope", "segment"]
 
 
 class MetricKey(NamedTuple):
-    """What identifies a series of values of one model.
-
-    The letter case of names makes no difference, as in Spark: `Amount` and `amount` are one column.
-    """
+    """What identifies a series of values of one model."""
 
     column: str
     metric: str
@@ -50,33 +47,48 @@ class MetricKey(NamedTuple):
     scope: str
     segment: str | None = None
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, MetricKey):
-            return False
-        return tuple.__eq__(self, other) or _without_case(*self) == _without_case(*other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(_without_case(*self))
-
-
-@lru_cache(maxsize=1 << 16)
-def _without_case(
-    column: str, metric: str, parameters: str, scope: str, segment: str | None
-) -> tuple[str | None, ...]:
-    # A pattern is no SQL: the case of its letters counts.
-    is_sql = metric != PATTERN_MATCHES
-    arguments = names_in_lower_case(parameters) if is_sql else parameters
-    return (column.lower(), names_in_lower_case(metric), arguments, scope, segment)
-
 
 def key_of(metric: Metric, segment: str | None = None) -> MetricKey:
     """The series of a plan's metric."""
     return MetricKey(
         metric.column or "", metric.name, metric.parameters, metric.scope.value, segment
     )
+
+
+# What of a key names columns.
+_SPELLED = ("column", "metric", "parameters")
+# Another key for the same series.
+_SameKey = Callable[[MetricKey], MetricKey]
+
+
+def without_case(key: MetricKey) -> MetricKey:
+    """The key of a series in whatever letter case the names of columns are written."""
+    # A pattern is no SQL: the case of its letters counts.
+    is_sql = key.metric != PATTERN_MATCHES
+    return key._replace(
+        column=key.column.lower(),
+        metric=names_in_lower_case(key.metric),
+        parameters=names_in_lower_case(key.parameters) if is_sql else key.parameters,
+    )
+
+
+def spelled_as(metrics: Iterable[Metric]) -> _SameKey:
+    """The keys of series with columns in the letter case that the metrics of a plan have now.
+
+    Spark does not tell columns apart by it. What the metrics write in two ways stays as it is.
+    """
+    spellings: dict[str, dict[str, set[str]]] = {name: {} for name in _SPELLED}
+    for key in map(key_of, metrics):
+        alike = without_case(key)
+        for name, known in spellings.items():
+            known.setdefault(getattr(alike, name), set()).add(getattr(key, name))
+
+    def same(key: MetricKey) -> MetricKey:
+        alike = without_case(key)
+        found = {name: known.get(getattr(alike, name), ()) for name, known in spellings.items()}
+        return key._replace(**{name: next(iter(s)) for name, s in found.items() if len(s) == 1})
+
+    return same
 
 
 class _Series(NamedTuple):
@@ -91,7 +103,7 @@ class History:
 
     A batch may be learned from when it was accepted: no unreviewed finding of severity error, and
     not rejected by a review. `known` are all batches that were or are being checked, `refused`
-    those that failed a check.
+    those that failed a check. Keys of which `same` makes one are those of one series.
     """
 
     def __init__(
@@ -100,7 +112,9 @@ class History:
         stored_profiles: Callable[[str], Iterable[Mapping[str, Any]]] = lambda batch: (),
         known: Iterable[str] = (),
         refused: Collection[str] = (),
+        same: _SameKey = lambda key: key,
     ) -> None:
+        self._same = lru_cache(maxsize=None)(same)
         self._accepted = sorted(set(accepted), key=batch_order)
         self._known = sorted({*self._accepted, *known}, key=batch_order)
         self.refused = refused
@@ -126,8 +140,10 @@ class History:
             self._place(value.batch)
         for value in values:
             self._profiled.add(value.batch)
-            key = MetricKey(
-                value.column or "", value.metric, value.parameters, value.scope, value.segment
+            key = self._same(
+                MetricKey(
+                    value.column or "", value.metric, value.parameters, value.scope, value.segment
+                )
             )
             if value.metric in PROFILES:
                 if value.value_text is not None:
@@ -165,7 +181,7 @@ class History:
         for (column, metric, parameters, scope, segment), new in zip(
             names, map(_Series, values, measured), strict=True
         ):
-            key = MetricKey(column or "", metric, parameters or "", scope, segment)
+            key = self._same(MetricKey(column or "", metric, parameters or "", scope, segment))
             keys.append(key)
             if key not in self._series:
                 self._series[key] = new
@@ -196,7 +212,7 @@ class History:
 
     def add_profile(self, key: MetricKey, batch: str, profile: MetricProfile) -> None:
         """Take in one profile."""
-        self._profiles.setdefault(key, {})[batch] = profile
+        self._profiles.setdefault(self._same(key), {})[batch] = profile
 
     # --- which batches -------------------------------------------------------------------------
 
@@ -362,24 +378,27 @@ class History:
 
     def value(self, key: MetricKey, batch: str) -> float:
         """The value of a batch; NaN for null and where it was not measured."""
+        key = self._same(key)
         known = key in self._series
         return float(self._of(key).values[self._places.get(batch, 0)]) if known else math.nan
 
     def is_nan(self, key: MetricKey, batch: str) -> bool:
         """Whether a run measured NaN, which is no number, and not nothing."""
-        return (key, batch) in self._not_numbers
+        return (self._same(key), batch) in self._not_numbers
 
     def text(self, key: MetricKey, batch: str) -> str | None:
         """What a run measured of a batch besides the number, in words; None for nothing."""
-        return self._texts.get(key, {}).get(batch)
+        return self._texts.get(self._same(key), {}).get(batch)
 
     def measured(self, key: MetricKey, batch: str) -> bool:
         """Whether the metric was measured on a batch, be it null."""
+        key = self._same(key)
         known = key in self._series
         return known and bool(self._of(key).measured[self._places.get(batch, 0)])
 
     def measured_of(self, key: MetricKey, batches: Sequence[str]) -> list[str]:
         """Those of some batches on which the metric was measured, be it null."""
+        key = self._same(key)
         if key not in self._series:
             return []
         measured = self._of(key).measured[self._at(batches)]
@@ -393,7 +412,7 @@ class History:
         """The values of some batches, in their order: a column for each of the keys."""
         places = self._at(batches)
         values = np.full((len(batches), len(keys)), np.nan)
-        for column, key in enumerate(keys):
+        for column, key in enumerate(map(self._same, keys)):
             if key in self._series:
                 values[:, column] = self._of(key).values[places]
         return values
@@ -432,7 +451,7 @@ class History:
         if batch not in self._profiled:
             self._profiled.add(batch)
             self.add_profile_rows(self._stored_profiles(batch))
-        return self._profiles.get(key, {}).get(batch)
+        return self._profiles.get(self._same(key), {}).get(batch)
 
     def segments(self, batch: str) -> list[str]:
         """The segments that were measured on a batch, sorted."""

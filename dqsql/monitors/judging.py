@@ -28,7 +28,7 @@ from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, S
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import MonitorContext, Workplace, defaults_of
-from dqsql.monitors.history import NEXT, History
+from dqsql.monitors.history import NEXT, History, spelled_as
 from dqsql.monitors.in_a_row import streaks_of
 from dqsql.monitors.kind import BeforeScan, MonitorKind, Reach
 from dqsql.monitors.programs import ProgramBook
@@ -203,6 +203,7 @@ class MonitorRun:
             lambda batch: stored_rows(self.place.store, DISTRIBUTIONS, model, [batch]),
             known=(*self.place.ledger, *batches),
             refused=before.refused,
+            same=spelled_as(plan.metrics),
         )
         unlike = unlike_segmented(self.place.ledger, plan.model)
         again = self._of_their_times(history, batches, max(need.alike for need in needs))

@@ -18,7 +18,7 @@ from dqsql.model.results import CONSTRAINT, FINDINGS, BatchStatus, result_id
 from dqsql.model.tables import BATCHES, CHECKS, DISTRIBUTIONS, FAILURES, RESULTS
 from dqsql.model.tables import FINDINGS as FINDINGS_TABLE
 from dqsql.model.wording import first_of, plural
-from dqsql.monitors.history import History
+from dqsql.monitors.history import History, spelled_as
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, batches_of
 from dqsql.monitors.registry import recompute
 from dqsql.runner.compilation import plan_of
@@ -115,7 +115,11 @@ def _explained(
     current = checked_batches(store, row["model"], retired=False)
     checked = current if row["batch"] in current else checked_batches(store, row["model"])
     past, beside = (batches_of(d, checked) for d in (details, details.get("beside") or {}))
-    history = History(past, lambda b: stored_rows(store, DISTRIBUTIONS, row["model"], [b]))
+    history = History(
+        past,
+        lambda b: stored_rows(store, DISTRIBUTIONS, row["model"], [b]),
+        same=spelled_as(()) if plan is None else spelled_as(plan.metrics),
+    )
     history.add_metrics(stored_metrics(store, row["model"], {*past, *beside, row["batch"]}))
     stored = StoredVerdict(row, details, history, past, plan, beside)
     again = recompute(stored)

@@ -14,6 +14,7 @@ from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_a
 from dqsql.compiler.privacy import hashed, is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates
 from dqsql.dialect import aliased, as_type, call, column, formula, identifier, literal, to_sql
+from dqsql.model.plain_names import quoted_in_lower_case
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 from dqsql.model.types import FLOATS, type_of
 
@@ -394,10 +395,14 @@ def whole_tuple(table: FrequencyTable, types: Mapping[str, str]) -> list[exp.Exp
 
 
 def table_text(table: FrequencyTable) -> str:
-    """A frequency table's identity as text."""
+    """A frequency table's identity as text, in whatever letter case its columns are written.
+
+    Where Spark tells columns apart by it, `about` differs.
+    """
     where = f" where {to_sql(table.where)}" if table.where is not None else ""
     about = f" [{table.about}]" if table.about else ""
-    return f"{table.entries} {', '.join(to_sql(c) for c in table.columns)}{where}{about}"
+    text = f"{table.entries} {', '.join(to_sql(c) for c in table.columns)}{where}{about}"
+    return quoted_in_lower_case(text)
 
 
 def value_text(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr:
