@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -35,6 +36,8 @@ _READS_LATE = re.compile(
     r"^[\s:+*()\d-]*(?:\w*Scan (?:csv|json|xml)\b|\w*(?:Python|Pandas|InArrow))",
     re.IGNORECASE | re.MULTILINE,
 )
+# Two checks of one session would take each other's view, whichever object of Python stands for it.
+ONE_AT_A_TIME = threading.Lock()
 # A key and its value.
 _PAIR = 2
 # The unit of times that is finer than Spark's.
@@ -83,7 +86,8 @@ def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
     rows = _as_arrow(data)
     # A time without a zone means the same whatever the session's zone is.
     zone = configured(session, {TIME_ZONE: "UTC"})
-    with zone, translated("the pandas DataFrame cannot be given to Spark"):
+    # A check in another thread may read times by the user's zone just then.
+    with ONE_AT_A_TIME, zone, translated("the pandas DataFrame cannot be given to Spark"):
         if rows.num_rows:
             return session.createDataFrame(rows)
         # Spark Connect takes no empty Arrow table.
@@ -221,7 +225,10 @@ def as_view(frame: DataFrame, view: str) -> Iterator[None]:
             zone = users_setting(frame.sparkSession, TIME_ZONE)
             if _changes_with_zone(frame.sparkSession, view, zone):
                 _require_zone(frame.sparkSession, zone)
-                frame.localCheckpoint().createOrReplaceTempView(quoted(view))
+                computed = frame.localCheckpoint()
+                # A run may have begun meanwhile.
+                _require_zone(frame.sparkSession, zone)
+                computed.createOrReplaceTempView(quoted(view))
         yield
     finally:
         # Where tables cannot be listed, the next check replaces what is left.

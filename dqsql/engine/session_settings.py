@@ -72,10 +72,9 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
 
 def users_setting(spark: SparkSession, key: str) -> str | None:
     """A setting as the user has it, also while dqsql works in the session."""
-    session = spark.conf.get(_MARK, None) or ""
     with _USES_LOCK:
-        use = _USES.get((session, key))
-    return spark.conf.get(key, None) if use is None else use.before
+        use = _USES.get((spark.conf.get(_MARK, None) or "", key))
+        return spark.conf.get(key, None) if use is None else use.before
 
 
 def _apply(spark: SparkSession, settings: Mapping[str, str], user: object) -> tuple[str, list[str]]:

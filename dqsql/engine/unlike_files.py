@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -101,7 +101,9 @@ class _InFile:
             name = field.name.lower()
             if name in kinds and name not in types:
                 continue
-            apart = not _reads_as(types.get(name, field.dataType), field.dataType)
+            own_type = types.get(name, field.dataType)
+            # What has nothing in common fails where somebody reads that column.
+            apart = not _reads_as(own_type, field.dataType) and _casts_to(own_type, field.dataType)
             pair = (kinds[name], types[name]) if apart else (field.dataType, field.dataType)
             both.append([StructField(field.name, kind) for kind in pair])
         return cls(*(StructType([fields[i] for fields in both]) for i in range(2)))
@@ -143,14 +145,36 @@ def _reads_as(own: DataType, wanted: DataType) -> bool:
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(own, StructType) and isinstance(wanted, StructType):
-        fields = {field.name.lower(): field.dataType for field in wanted}
-        return all(_reads_as(f.dataType, fields[f.name.lower()]) for f in own)
+        return _all_fields(_reads_as, own, wanted)
     if isinstance(own, ArrayType) and isinstance(wanted, ArrayType):
         return _reads_as(own.elementType, wanted.elementType)
     if isinstance(own, MapType) and isinstance(wanted, MapType):
         keys = _reads_as(own.keyType, wanted.keyType)
         return keys and _reads_as(own.valueType, wanted.valueType)
     return own == wanted or wanted.typeName() in _READ_AS.get(own.typeName(), ())
+
+
+def _casts_to(own: DataType, wanted: DataType) -> bool:
+    """Whether values of one type can be made those of another without a loss of parts."""
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+    if isinstance(own, NullType):
+        return True
+    if isinstance(own, StructType) and isinstance(wanted, StructType):
+        return _all_fields(_casts_to, own, wanted)
+    if isinstance(own, ArrayType) and isinstance(wanted, ArrayType):
+        return _casts_to(own.elementType, wanted.elementType)
+    if isinstance(own, MapType) and isinstance(wanted, MapType):
+        return _casts_to(own.keyType, wanted.keyType) and _casts_to(own.valueType, wanted.valueType)
+    return not any(isinstance(kind, StructType | ArrayType | MapType) for kind in (own, wanted))
+
+
+def _all_fields(
+    test: Callable[[DataType, DataType], bool], own: StructType, wanted: StructType
+) -> bool:
+    """Whether each field of one struct is in another, and passes the test with that."""
+    fields = {field.name.lower(): field.dataType for field in wanted}
+    return all(f.name.lower() in fields and test(f.dataType, fields[f.name.lower()]) for f in own)
 
 
 def _cast(rows: DataFrame, said: StructType, wanted: StructType) -> DataFrame:

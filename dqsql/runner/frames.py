@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import threading
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -52,8 +51,6 @@ _IN_A_COLUMN = (
     " column of the DataFrame"
 )
 _IN_A_PROJECT = "write it into a check model of a project: `dqsql init`"
-# Two checks of one session would take each other's view, whichever object of Python stands for it.
-_ONE_AT_A_TIME = threading.Lock()
 
 
 def check(
@@ -234,7 +231,7 @@ def _checked(
     frame: DataFrame, plan: Plan, project: Project, run_id: str, now: dt.datetime
 ) -> ModelResult:
     """What the checks say of the rows of a frame."""
-    from dqsql.engine.frames import MemoryStore, as_view
+    from dqsql.engine.frames import ONE_AT_A_TIME, MemoryStore, as_view
     from dqsql.engine.relations import register_dependencies
     from dqsql.engine.session import runtime_conf
     from dqsql.engine.session_settings import configured
@@ -262,7 +259,7 @@ def _checked(
     view = as_view(frame, view_name(plan.model))
     with (
         visiting_session(spark),
-        _ONE_AT_A_TIME,
+        ONE_AT_A_TIME,
         view,
         configured(spark, runtime_conf(project.target)),
     ):

@@ -297,6 +297,27 @@ def test_types_that_differ_within_others(spark: SparkSession, tmp_path: Path, ba
         assert [row[name] for row in rows] == wanted, name
 
 
+UNLIKE = {
+    "structs and text": ([{"a": 1}], ["x"], [{"b": 1}]),
+    "lists of such": ([[{"a": 1}]], [["x"]], [[{"b": 1}]]),
+    "text, then a struct": (["x"], [{"a": 1}], [{"a": 2}]),
+    "a number, then a list": ([1], [[1]], [[2]]),
+    "a list, then a struct": ([[1]], [{"a": 1}], [None]),
+}
+
+
+@pytest.mark.parametrize("values", UNLIKE.values(), ids=UNLIKE)
+def test_a_column_without_a_common_type_that_nobody_reads(
+    spark: SparkSession, tmp_path: Path, values: tuple[list[object], ...]
+) -> None:
+    parts = [{"id": pa.array([i]), "payload": pa.array(v)} for i, v in enumerate(values)]
+    source = Source(
+        "raw", "t", "raw__t", Span("sources.yml"), str(folder_of(tmp_path, *parts)), "parquet"
+    )
+    rows = read_source(spark, source).select("id").orderBy("id").collect()
+    assert [row["id"] for row in rows] == [0, 1, 2]
+
+
 NULLS = {"x": pa.nulls(1), "id": pa.array([9])}
 SOME = {"x": pa.array(["a"]), "id": pa.array([1])}
 
