@@ -56,6 +56,13 @@ class Session:
         if not self.quiet and not self.json:
             self.out.line(text)
 
+    def say_empty(self, text: str, **where: Any) -> None:
+        """Say that a list is empty, and where no run has been that could have filled it."""
+        from dqsql.runner.warehouse import unused_place
+
+        place = unused_place(**where)
+        self.say(text if place is None else printable(f"{text} No run has been in {place}."))
+
     def warn(self, text: str) -> None:
         """Print a warning to standard error, or as an event where logs are JSON; not when quiet."""
         if self.json_log:

@@ -53,7 +53,6 @@ def list_open(
 ) -> int:
     """List the findings that are not resolved, whom they are assigned to and who reads the data."""
     from dqsql.runner.finding import open_findings
-    from dqsql.runner.warehouse import unused_place
 
     with session.progress() as progress:
         findings = open_findings(
@@ -65,12 +64,8 @@ def list_open(
     if findings:
         session.say(f"{plural(len(findings), 'open finding')}.")
     else:
-        place = unused_place(**where)
-        session.say(_NONE if place is None else printable(f"{_NONE} No run has been in {place}."))
+        session.say_empty("No finding is open.", **where)
     return 0
-
-
-_NONE = "No finding is open."
 
 
 def _print(session: Session, row: Mapping[str, Any]) -> None:

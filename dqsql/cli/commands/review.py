@@ -82,7 +82,6 @@ def list_waiting(
 ) -> int:
     """List the batches that wait for a review, with their findings of severity error."""
     from dqsql.runner.review import waiting
-    from dqsql.runner.warehouse import unused_place
 
     with session.progress() as progress:
         batches = waiting(step=progress.step, select=select, exclude=exclude, **where)
@@ -96,8 +95,7 @@ def list_waiting(
     if batches:
         session.say(f"{plural(len(batches), 'batch')} {waits} for a review.")
     else:
-        place = unused_place(**where)
-        session.say(_NONE if place is None else printable(f"{_NONE} No run has been in {place}."))
+        session.say_empty(_NONE, **where)
     return 0
 
 
