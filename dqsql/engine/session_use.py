@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 class _SessionUse:
     """The runs that use a session, as their projects and threads, and the views that they made.
 
-    What has no project waits for nobody, and nobody for it.
+    What has no project waits for nobody, and nobody for it: a run may wait for checks beside it.
     """
 
     users: list[tuple[Path | None, int]] = field(default_factory=list)
     views: set[str] = field(default_factory=set)
 
-    def is_free_for(self, user: tuple[Path, int]) -> bool:
+    def is_free_for(self, user: tuple[Path | None, int]) -> bool:
         """Whether nobody else works there for another project; a thread never waits for itself."""
         project, thread = user
-        return all(p in (None, project) or t == thread for p, t in self.users)
+        return project is None or all(p in (None, project) or t == thread for p, t in self.users)
 
 
 _USES: WeakKeyDictionary[SparkSession, _SessionUse] = WeakKeyDictionary()
@@ -68,8 +68,8 @@ def shared_session(start: Callable[[], SparkSession], *, foreign: bool) -> Itera
 
 
 @contextmanager
-def using_session(spark: SparkSession, project: Path) -> Iterator[None]:
-    """Work for a project, of which `project` is a folder.
+def using_session(spark: SparkSession, project: Path | None) -> Iterator[None]:
+    """Work for a project, of which `project` is a folder; without one, whoever else works there.
 
     Views of its models are dropped at the end, or are gone with a session that ends then. Raises
     SessionError where it has been stopped.
@@ -93,28 +93,6 @@ def using_session(spark: SparkSession, project: Path) -> Iterator[None]:
             if not use.users and spark not in _STARTED:
                 _drop(spark, use)
             _CHANGED.notify_all()
-
-
-@contextmanager
-def visiting_session(spark: SparkSession) -> Iterator[None]:
-    """Work in a session whoever else does: no view has the name of another's.
-
-    A run may wait for what works beside it, so that this waits for nobody. Raises SessionError
-    where the session has been stopped.
-    """
-    require_running(spark)
-    visitor = (None, threading.get_ident())
-    with _CHANGED:
-        use = _USES.setdefault(spark, _SessionUse())
-        write_for(str(spark.version))
-        use.users.append(visitor)
-    try:
-        yield
-    finally:
-        with _CHANGED:
-            use.users.remove(visitor)
-            if not use.users and spark not in _STARTED:
-                _drop(spark, use)
 
 
 def was_started_here(spark: SparkSession) -> bool:

@@ -235,7 +235,7 @@ def _checked(
     from dqsql.engine.relations import register_dependencies
     from dqsql.engine.session import runtime_conf
     from dqsql.engine.session_settings import configured
-    from dqsql.engine.session_use import visiting_session
+    from dqsql.engine.session_use import using_session
     from dqsql.runner.model_run import ModelRun
 
     def silent(*_: Any) -> None:
@@ -258,7 +258,7 @@ def _checked(
     )
     view = as_view(frame, view_name(plan.model))
     with (
-        visiting_session(spark),
+        using_session(spark, None),
         ONE_AT_A_TIME,
         view,
         configured(spark, runtime_conf(project.target)),
