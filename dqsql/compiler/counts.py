@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import cast
 
 from sqlglot import exp
 
@@ -114,9 +113,10 @@ def with_counted(
     groups = _by_entries(states, weighed=len(batches) > 1)
     for number, ((entries, alike), mine) in enumerate(groups.items()):
         name = f"c{number}"
+        levels = ((), (SEGMENT,)) if segmented else ((),)
         parts = [
             _over_counts(entries, mine, batches, identifier_table(history), keys, alike=alike)
-            for keys in ((), (SEGMENT,))[: 1 + segmented]
+            for keys in levels
         ]
         counted = reduce(union_all, parts)
         same = same_key("p", name, (BATCH, SEGMENT))
@@ -266,8 +266,9 @@ def _has_decimals(value: exp.Expr) -> bool:
 
 def _weighed(aggregate: exp.Expr) -> exp.Expr:
     """An aggregate over values as one over rows that each stand for several of them."""
-    call_of, values = AggregateCall.of(aggregate), cast(exp.Expr, column(_VALUES))
+    call_of = AggregateCall.of(aggregate)
     (argument,) = call_of.args
+    values: exp.Expr = column(_VALUES)
     if call_of.name == "sum":
         return call_of.aggregate("sum", formula("({0}) * {1}", argument, values))
     if call_of.name in ("max", "min"):

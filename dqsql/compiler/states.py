@@ -27,10 +27,9 @@ ROW_COLUMNS = frozenset({"batch", "segment", "chunk", ROWS})
 class StateRegistry:
     """Collects the state columns of a model; equal aggregates are scanned once.
 
-    `case_matters` says that columns may differ by letter case alone.
-
     The state `rows` (the number of rows of the batch and segment) is always there. `relations` are
-    the other relations that checks read, by their SQL text.
+    the other relations that checks read, by their SQL text. `case_matters` says that columns may
+    differ by letter case alone.
 
     A state column is named by what it holds: a word for readers, and a hash of the aggregate with
     its filter and of what it is taken over. So stored states mean the same whatever checks there

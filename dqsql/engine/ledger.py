@@ -91,22 +91,20 @@ def gone_models(
 
 def _checked_by(store: Store, ledgers: Ledgers, models: Iterable[str]) -> Mapping[str, str | None]:
     """By model the project that has checked its newest batch of a run that is known; else None."""
-    runs = {
-        model: [r.run_id for r in sorted(ledger.values(), key=_recency, reverse=True)]
-        for model in models
-        if (ledger := ledgers.get(model))
-    }
-    if not runs:
+    known = {model: ledger.values() for model in models if (ledger := ledgers.get(model))}
+    if not known:
         return {}
-    newest = {ids[0] for ids in runs.values()}
+    newest = {max(records, key=_recency).run_id for records in known.values()}
     projects = _projects(store, newest)
     if not newest <= projects.keys():
         # A run that was killed is in no table.
-        projects = _projects(store, {run for ids in runs.values() for run in ids})
-    return {
-        model: next((projects[run] for run in ids if run in projects), None)
-        for model, ids in runs.items()
-    }
+        projects = _projects(store, {r.run_id for records in known.values() for r in records})
+    return {model: _owner(records, projects) for model, records in known.items()}
+
+
+def _owner(records: Iterable[BatchRecord], projects: Mapping[str, str]) -> str | None:
+    of_known = [r for r in records if r.run_id in projects]
+    return projects[max(of_known, key=_recency).run_id] if of_known else None
 
 
 def _projects(store: Store, runs: Collection[str]) -> dict[str, str]:

@@ -142,39 +142,40 @@ def _known(kind: Any) -> Any:
 
 def _reads_as(own: DataType, wanted: DataType) -> bool:
     """Whether Spark reads what a file has as the type that is wanted."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    if isinstance(own, StructType) and isinstance(wanted, StructType):
-        return _all_fields(_reads_as, own, wanted)
-    if isinstance(own, ArrayType) and isinstance(wanted, ArrayType):
-        return _reads_as(own.elementType, wanted.elementType)
-    if isinstance(own, MapType) and isinstance(wanted, MapType):
-        keys = _reads_as(own.keyType, wanted.keyType)
-        return keys and _reads_as(own.valueType, wanted.valueType)
-    return own == wanted or wanted.typeName() in _READ_AS.get(own.typeName(), ())
+    return _holds(
+        own, wanted, lambda a, b: a == b or b.typeName() in _READ_AS.get(a.typeName(), ())
+    )
 
 
 def _casts_to(own: DataType, wanted: DataType) -> bool:
     """Whether values of one type can be made those of another without a loss of parts."""
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
-    if isinstance(own, NullType):
-        return True
+    nested = (StructType, ArrayType, MapType)
+    return _holds(
+        own,
+        wanted,
+        lambda a, b: isinstance(a, NullType) or not isinstance(a, nested) | isinstance(b, nested),
+    )
+
+
+def _holds(own: DataType, wanted: DataType, test: Callable[[DataType, DataType], bool]) -> bool:
+    """Whether a test holds for all that two types are made of, each part of the one with another's.
+
+    Also for the types themselves where they are of two kinds. It does not where a field lacks.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
     if isinstance(own, StructType) and isinstance(wanted, StructType):
-        return _all_fields(_casts_to, own, wanted)
+        fields = {field.name.lower(): field.dataType for field in wanted}
+        parts = [(f.dataType, fields.get(f.name.lower())) for f in own]
+        return all(kind is not None and _holds(mine, kind, test) for mine, kind in parts)
     if isinstance(own, ArrayType) and isinstance(wanted, ArrayType):
-        return _casts_to(own.elementType, wanted.elementType)
+        return _holds(own.elementType, wanted.elementType, test)
     if isinstance(own, MapType) and isinstance(wanted, MapType):
-        return _casts_to(own.keyType, wanted.keyType) and _casts_to(own.valueType, wanted.valueType)
-    return not any(isinstance(kind, StructType | ArrayType | MapType) for kind in (own, wanted))
-
-
-def _all_fields(
-    test: Callable[[DataType, DataType], bool], own: StructType, wanted: StructType
-) -> bool:
-    """Whether each field of one struct is in another, and passes the test with that."""
-    fields = {field.name.lower(): field.dataType for field in wanted}
-    return all(f.name.lower() in fields and test(f.dataType, fields[f.name.lower()]) for f in own)
+        keys = _holds(own.keyType, wanted.keyType, test)
+        return keys and _holds(own.valueType, wanted.valueType, test)
+    return test(own, wanted)
 
 
 def _cast(rows: DataFrame, said: StructType, wanted: StructType) -> DataFrame:
