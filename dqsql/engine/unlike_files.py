@@ -113,15 +113,17 @@ def _said(kind: Any, stored: Any) -> Any:
     """A type of Spark's with none for what a file stores without one: Spark takes whole numbers."""
     from pyspark.sql.types import ArrayType, MapType, NullType, StructField, StructType
 
+    if stored is None:
+        return kind
     if isinstance(kind, StructType):
         types = {field.name: field.type for field in stored}
         return StructType([StructField(f.name, _said(f.dataType, types.get(f.name))) for f in kind])
-    stored = None if stored is None else as_stored(stored)
-    if stored is not None and pa.types.is_null(stored):
+    stored = as_stored(stored)
+    if pa.types.is_null(stored):
         return NullType()
-    if isinstance(kind, ArrayType) and stored is not None:
+    if isinstance(kind, ArrayType):
         return ArrayType(_said(kind.elementType, stored.value_type))
-    if isinstance(kind, MapType) and stored is not None:
+    if isinstance(kind, MapType):
         key = _said(kind.keyType, stored.key_type)
         return MapType(key, _said(kind.valueType, stored.item_type))
     return kind

@@ -17,10 +17,10 @@ from deltalake import DeltaTable
 
 from dqsql.cli.main import cli
 from dqsql.engine.doctor import moment_before
-from dqsql.engine.ledger import ledger_rows, read_ledgers
+from dqsql.engine.ledger import gone_models, ledger_rows, read_ledgers
 from dqsql.errors import ConfigError, StorageError, UsageError
 from dqsql.model.results import BatchStatus
-from dqsql.model.tables import BATCHES, METRICS
+from dqsql.model.tables import BATCHES, METRICS, RUNS
 from dqsql.runner.upkeep import clean_tables, doctor, export
 from tests.tables import DAYS, StoredRuns, table_rows
 
@@ -344,3 +344,14 @@ def test_a_warehouse_that_is_not_there_is_not_called_sound(tables: StoredRuns) -
     told = CliRunner().invoke(cli, ["doctor", "--project-dir", str(tables.root)])
     assert told.exit_code == 1
     assert "There are no tables in " in told.output
+
+
+def test_a_killed_run_does_not_hide_whose_a_model_is(tables: StoredRuns) -> None:
+    tables.store.append(RUNS, [{"run_id": "r", "started_at": NOW, "project": "p"}])
+    ledgers = read_ledgers(tables.store)
+    assert gone_models(tables.store, ledgers, (), "p") == ["m"]
+    newest = replace(ledgers["m"][DAYS[2]], run_id="killed", checked_at=NOW + dt.timedelta(days=1))
+    ledgers = {"m": {**ledgers["m"], newest.batch: newest}}
+    assert gone_models(tables.store, ledgers, (), "p") == ["m"]
+    assert gone_models(tables.store, ledgers, (), "other") == []
+    assert gone_models(tables.store, {"m": {newest.batch: newest}}, (), "p") == []
