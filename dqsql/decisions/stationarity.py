@@ -195,7 +195,8 @@ def is_stationary(
     """Return, per series (n x K), whether it is constant or the ADF test rejects a unit root.
 
     What is not finite is left out. A series too short for the test is not stationary, unless it is
-    constant.
+    constant. One that changes by the same in each step is not: its fit is exact, and the statistic
+    rounding alone.
     """
     values = np.atleast_2d(np.asarray(series, dtype=float))
     known = np.isfinite(values)
@@ -210,10 +211,21 @@ def is_stationary(
     with np.errstate(invalid="ignore"):
         constant = (most - least <= _CONSTANT_TOLERANCE * scale) & (lengths > 0)
     result = np.asarray(constant, dtype=np.bool_)
-    rest = np.flatnonzero(~constant & (lengths >= SHORTEST_FOR_ADF))
+    tested = ~constant & ~_is_straight(dense, there, scale)
+    rest = np.flatnonzero(tested & (lengths >= SHORTEST_FOR_ADF))
     if rest.size:
         result[rest] = adf_ragged(dense[rest], lengths[rest])[1] < significance
     return result
+
+
+def _is_straight(dense: FloatArray, there: BoolArray, scale: FloatArray) -> BoolArray:
+    """Whether all steps of series, n x K with their values on the left, are as large."""
+    steps = np.diff(dense, axis=1)
+    least = np.where(there[:, 1:], steps, np.inf).min(axis=1, initial=np.inf)
+    most = np.where(there[:, 1:], steps, -np.inf).max(axis=1, initial=-np.inf)
+    rounding = 4 * np.finfo(float).eps * scale
+    step = np.maximum(np.abs(least), np.abs(most))
+    return np.asarray(most - least <= _CONSTANT_TOLERANCE * step + rounding, dtype=np.bool_)
 
 
 def choose_transforms(series: npt.ArrayLike) -> list[Transform | None]:

@@ -65,7 +65,8 @@ class VerdictFinder:
                 where += f", segment {self.segment!r}"
             raise UsageError(
                 f"there is no verdict {self.text!r}{where}",
-                hint="target/run_results.json has the ids of findings",
+                hint="dq_results has the ids of findings, and run_results.json in dqsql's target"
+                " folder those of the last run",
             )
         return max(rows, key=_finding_rank)
 

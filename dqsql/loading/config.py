@@ -111,11 +111,25 @@ class ProjectConfig:
         return file.parts
 
 
+# A model that names a tag or a private column of its own keeps those of its folders.
+_ADD_UP = ("tags", "pii")
+
+
 def merge_settings(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
-    """Inner settings over outer ones; tags and monitors' own settings add up."""
-    tags = tuple(dict.fromkeys((*outer.get("tags", ()), *inner.get("tags", ()))))
-    extra = {**outer.get("extra", {}), **inner.get("extra", {})}
-    return {**outer, **inner, "tags": tags, "extra": extra}
+    """Inner settings over outer ones; tags, private columns and settings of monitors add up."""
+    added = {
+        key: tuple(dict.fromkeys((*outer.get(key, ()), *inner.get(key, ()))))
+        for key in _ADD_UP
+        if key in outer or key in inner
+    }
+    extra = dict(outer.get("extra", {}))
+    for key, value in inner.get("extra", {}).items():
+        above = extra.get(key)
+        if isinstance(above, dict) and isinstance(value, dict):
+            extra[key] = {**above, **value}
+        else:
+            extra[key] = value
+    return {**outer, **inner, **added, "extra": extra}
 
 
 def parse_vars(text: str) -> dict[str, Any]:

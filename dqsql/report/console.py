@@ -166,9 +166,7 @@ class ConsoleListener(RunListener):
             self._print(f"            {summary} from these: {first_of(names, _MAX_NAMED)}")
         rest = len(roots) - _MAX_FINDINGS
         if rest > 0:
-            self._print(
-                f"            ... and {rest} more: see dq_results or target/run_results.json"
-            )
+            self._print(f"            ... and {rest} more: see dq_results or `dqsql report`")
 
     def _print_batches(self, result: RunResult) -> None:
         """Print what several checks found in the same batch: failures, the newest, upstream first.

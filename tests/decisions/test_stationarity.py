@@ -96,6 +96,18 @@ def test_constant_counts_as_stationary() -> None:
     assert choose_transforms(np.full((1, 30), 7.0)) == [Transform()]
 
 
+@pytest.mark.parametrize("count", [6, 14, 19, 20, 29, 30, 60])
+def test_a_straight_line_is_not_stationary(count: int) -> None:
+    """Its fit is exact: the statistic of the test is rounding alone."""
+    steps = np.array([1.0, 3.0, -7.0, 0.1, 1e-4, 1e9, 1 / 3])
+    lines = 4 + 17 * np.arange(len(steps))[:, None] + steps[:, None] * np.arange(count)
+    assert not is_stationary(lines).any()
+    for transform in choose_transforms(lines[:4]):
+        assert count == 6 or transform == Transform(lag=1)
+    holes = np.where(np.arange(count) % 5 == 4, np.nan, lines)
+    assert is_stationary(holes).shape == (len(steps),)
+
+
 def test_growth_is_differenced_and_undone() -> None:
     rng = np.random.default_rng(1)
     histories = 100_000 + np.cumsum(2_000 + 500 * rng.normal(size=(50, 30)), axis=1)

@@ -406,6 +406,24 @@ def test_an_unknown_setting_is_told_all_that_there_are() -> None:
     assert "segments" in str(caught.value.hint) and "direction" not in str(caught.value.hint)
 
 
+def test_a_model_keeps_what_its_folders_say_of_privacy_tags_and_monitors(write: Write) -> None:
+    root = write(
+        {
+            "dqsql_project.yml": "name: p\nmodels:\n  +pii: [s]\n  +tags: [all]\n"
+            "  +meta: {team: a, tier: 1}\n  +anomaly: {window: 30, min_history: 5}\n",
+            "checks/a.sql": "{{ config(pii = ['k', 's'], tags = 'own', meta = {'tier': 2},"
+            " anomaly = {'fpr': 0.2, 'window': 9}) }}\nselect k, s from t",
+            "checks/b.sql": "{{ config(anomaly = {}) }}\nselect k, s from t",
+        }
+    )
+    first, second = load_project(root).models
+    assert (first.config.pii, first.config.tags) == (("s", "k"), ("all", "own"))
+    assert first.config.extra["anomaly"] == {"window": 9, "min_history": 5, "fpr": 0.2}
+    assert first.config.extra["meta"] == {"team": "a", "tier": 2}
+    assert (second.config.pii, second.config.tags) == (("s",), ("all",))
+    assert second.config.extra["anomaly"] == {"window": 30, "min_history": 5}
+
+
 def test_all_errors_of_all_models_come_together(write: Write) -> None:
     root = write(
         {

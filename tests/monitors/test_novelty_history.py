@@ -120,6 +120,20 @@ def test_long_histories_are_not_looked_at_to_their_beginning(
     assert [unit.reach for unit in detector.units] == [reach]
 
 
+@pytest.mark.parametrize(("settings", "kept"), [("", 0), ("(mode => 'paper')", 3)])
+def test_the_papers_mode_learns_from_batches_of_few_rows(
+    tmp_path: Path, settings: str, kept: int
+) -> None:
+    detector, _ = judged(tmp_path, f"{settings}\n-- @anomaly(row_count)", [])
+    rows = [(day, 2.0 if number < 3 else 400.0) for number, day in enumerate(DAYS)]
+    metric = {"column_name": None, "metric": "row_count", "parameters": None, "scope": "delta"}
+    detector.context.history.add_metrics(
+        as_arrow(METRICS, [{**metric, "batch": day, "value": value} for day, value in rows])
+    )
+    (unit,) = detector.units
+    assert len({*DAYS[:3]} & set(detector.past(unit, DAYS[60]))) == kept
+
+
 def test_batches_that_never_came_count_for_numbers_that_go_on(tmp_path: Path) -> None:
     """As of 20 days, one of which is missing: ids go on by twice as many on the next."""
     came = [*DAYS[:20], DAYS[21]]

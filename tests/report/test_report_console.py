@@ -72,7 +72,7 @@ def test_many_findings_are_bounded(
     console = Console()
     console.listener.model_finished(1, 1, make_model(*results))
     assert console.text.count("on dep_delay") == 10
-    assert "... and 37 more: see dq_results or target/run_results.json" in console.text
+    assert "... and 37 more: see dq_results or `dqsql report`" in console.text
 
 
 def test_nothing_new_is_said(

@@ -61,7 +61,8 @@ _PERIODS = {
 class DbtModels:
     """Loads the nodes of one manifest.
 
-    `names` are the check models' names by unique id, `ids` what `depends_on` calls every node.
+    `names` are the check models' names by unique id, `ids` what `depends_on` calls every node,
+    `folders` what `dbt_project.yml` sets for models, seeds and so on, by these.
     Problems are appended to `errors`, rules of freshness that only dbt can judge to `left`, places
     of comments with an @ that are read as prose to `prose`.
     """
@@ -75,6 +76,7 @@ class DbtModels:
     ids: Mapping[str, str]
     places: Places
     rebuilds: Mapping[str, Rebuild]
+    folders: Mapping[str, Any]
     severity: Severity
     errors: list[DqsqlError] = field(default_factory=list)
     left: list[LeftTest] = field(default_factory=list)
@@ -266,15 +268,31 @@ class DbtModels:
 
     def _settings(self, node: Node) -> dict[str, Any]:
         """The settings under `config.meta.dqsql`, over what dbt's own configuration implies."""
-        implied = self._checked(microbatch_settings(node), node)
-        own = node.meta.get(KEY)
-        if not isinstance(own, dict):
-            return implied
-        given = {k: v for k, v in own.items() if k != "checks"}
-        settings = merge_settings(implied, self._checked(given, node))
-        if "batch_by" in given and given["batch_by"] in (None, False):
-            settings["batch_by"] = None
+        settings = self._checked(microbatch_settings(node), node)
+        for meta in self._metas(node):
+            given = {k: v for k, v in meta.items() if k != "checks"}
+            settings = merge_settings(settings, self._checked(given, node))
+            if "batch_by" in given and given["batch_by"] in (None, False):
+                settings["batch_by"] = None
         return settings
+
+    def _metas(self, node: Node) -> list[Mapping[str, Any]]:
+        """`meta.dqsql` of the folders above a node, outermost first, and what dbt says is its own.
+
+        dbt replaces that of a folder by that of a model, and so would forget what is private.
+        """
+        own = node.meta.get(KEY)
+        folders: Any = self.folders.get(node.resource_type)
+        found: list[Mapping[str, Any]] = []
+        for part in (None, *(node.data.get("fqn") or ())):
+            folders = folders if part is None else folders.get(part)
+            if not isinstance(folders, dict):
+                break
+            meta = folders.get("+meta", folders.get("meta"))
+            above = meta.get(KEY) if isinstance(meta, dict) else None
+            if isinstance(above, dict) and above != own:
+                found.append(above)
+        return [*found, own] if isinstance(own, dict) else found
 
     def _checked(self, given: Mapping[str, Any], node: Node) -> dict[str, Any]:
         values = {k: v for k, v in given.items() if k != "batch_by" or v is not False}

@@ -51,7 +51,8 @@ _SHOWN = 10
 class DbtConfig:
     """What dqsql needs of `dbt_project.yml`. `own` are the settings under `vars: dqsql:`.
 
-    `node_paths` are the folders of models, snapshots and tests, with what is in them.
+    `node_paths` are the folders of models, snapshots and tests, with what is in them; `folders`
+    what is set for those of models, seeds, snapshots and sources.
     Since dbt 1.12 variables may stand in `vars.yml` instead.
     """
 
@@ -62,6 +63,7 @@ class DbtConfig:
     target_path: str
     node_paths: Mapping[str, str]
     packages_dir: str
+    folders: Mapping[str, Any]
 
 
 def is_dbt_project(root: Path) -> bool:
@@ -110,7 +112,21 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
             for path in rendered(f"{kind}_paths", as_names) or (f"{kind}s",)
         },
         packages_dir=rendered("packages_install_path", as_text) or "dbt_packages",
+        folders={
+            kind: _without_templates(data.get(f"{kind}s"))
+            for kind in ("model", "seed", "snapshot", "source")
+        },
     )
+
+
+def _without_templates(value: Any) -> Any:
+    """A value of the file without what dbt itself renders: the manifest alone has that."""
+    if isinstance(value, dict):
+        plain = {k: _without_templates(v) for k, v in value.items()}
+        return {k: v for k, v in plain.items() if v is not None}
+    if isinstance(value, list):
+        return [v for v in map(_without_templates, value) if v is not None]
+    return None if isinstance(value, str) and "{{" in value else value
 
 
 def _with_variables(root: Path, project: Document) -> Document:
@@ -198,6 +214,7 @@ class _Loader:
             ids=self._ids(names),
             places=places,
             rebuilds=last_build.rebuilds,
+            folders=self.config.folders,
             severity=own.severity,
             left=self.left,
         )

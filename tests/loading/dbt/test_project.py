@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,28 @@ def test_annotations_of_files_and_of_meta(shop: Path) -> None:
         ("orders", "min >= 0"),
     }
     assert all(place.startswith("models/schema.yml:1") for place in meta.values())
+
+
+def test_settings_of_a_folder_stay_where_a_model_has_settings_of_its_own(shop: Path) -> None:
+    """dbt's manifest has the own ones alone."""
+    file = shop / "dbt_project.yml"
+    folders = (
+        "models:\n  +meta: {dqsql: {owner: all}}\n  shop:\n"
+        "    +meta: {dqsql: {pii: [amount], severity: warn, tags: ['{{ var(1) }}', fin]}}\n"
+        "    marts: {orders: {+meta: {dqsql: {store_failures: true}}}}\n"
+    )
+    file.write_text(re.sub(r"(?ms)^models:.*?(?=^\S)", "", file.read_text() + "\nx:\n") + folders)
+
+    def own(manifest: Any) -> None:
+        node = manifest["nodes"]["model.shop.orders"]
+        node["meta"] = node["config"]["meta"] = {"dqsql": {"pii": ["note"], "severity": "error"}}
+
+    change(shop, own)
+    config = models(load_project(shop))["orders"].config
+    assert config.pii[:2] == ("amount", "note")
+    assert (config.severity, config.owner) == (Severity.ERROR, "all")
+    assert config.extra["store_failures"] is True
+    assert "fin" in config.tags and not any("{" in tag for tag in config.tags)
 
 
 def test_the_owner_of_a_group(shop: Path) -> None:

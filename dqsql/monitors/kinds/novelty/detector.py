@@ -183,13 +183,14 @@ class NoveltyDetector:
         """The accepted batches that are not excluded and were measured, oldest first.
 
         Without those that it found far out unless that recurs, and those of far fewer rows than
-        usual, where the batch is not one: a quiet Sunday would widen what is usual on all days.
+        usual, where the batch is not one: a quiet Sunday would widen what is usual on all days. In
+        mode `paper` these stay.
         """
         past, window = self._measured(unit, batch), unit.config.window
         past = self.context.history.usual(unit.monitor.id, past, window or len(past))
         past = past[-window:] if window else past
         key = self._rows_key
-        if key is None:
+        if key is None or not unit.config.keeps_rate:
             return past
         rows = self.context.history.series(key, past)
         few = UsualRows.of(rows).few
