@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dqsql.errors import UsageError
-from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
+from dqsql.patterns.contributions import COUNTS, IndexSettings, column_patterns
 from dqsql.patterns.infer import TaggedColumn
 
 if TYPE_CHECKING:
@@ -286,21 +286,19 @@ class _Generator:
         for batch in batches:
             relations = batch.column("table").to_pylist()
             for row, relation in enumerate(relations):
-                contribution = Contribution.empty()
-                contribution.add_column(batch.column("values")[row].as_py(), self._settings)
-                yield _as_rows(relation, contribution)
+                yield _as_rows(relation, batch.column("values")[row].as_py(), self._settings)
 
 
-def _as_rows(relation: str, contribution: Contribution) -> pa.RecordBatch:
-    """The rows of `contributions` for what one column contributes."""
-    patterns = contribution.patterns
+def _as_rows(relation: str, values: list[str], settings: IndexSettings) -> pa.RecordBatch:
+    """The rows of `contributions` for what the values of one column contribute."""
+    patterns = column_patterns(values, settings)
     none = [None] * len(patterns)
     counts = ([*(sums[i] for sums in patterns.values()), None] for i in range(len(COUNTS)))
     arrays = [
         pa.array([relation] * (len(patterns) + 1), pa.string()),
         pa.array([*patterns, None], pa.string()),
         *(pa.array(column, pa.int64()) for column in counts),
-        pa.array([*none, contribution.columns], pa.int64()),
-        pa.array([*none, contribution.value_bytes], pa.int64()),
+        pa.array([*none, 1], pa.int64()),
+        pa.array([*none, sum(map(len, values))], pa.int64()),
     ]
     return pa.record_batch(arrays, names=["relation", "pattern", *COUNTS, *_TOTALS])

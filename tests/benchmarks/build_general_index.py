@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
-from dqsql.patterns.general import GENERAL_INDEX_FOLDER, save_index
+from dqsql.patterns.contributions import COUNTS, IndexSettings
+from dqsql.patterns.general import GENERAL_INDEX_FOLDER
 from dqsql.patterns.index import PatternIndex
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of, save_index
 
 Writer = Callable[[random.Random], Callable[[], str]]
 

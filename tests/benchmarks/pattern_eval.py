@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from dqsql.patterns.contributions import Contribution, IndexSettings
+from dqsql.patterns.contributions import IndexSettings
 from dqsql.patterns.general import general_index, with_general
 from dqsql.patterns.generation import column_sample, hypotheses
 from dqsql.patterns.index import PatternIndex
@@ -41,7 +41,7 @@ from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matcher
 from dqsql.patterns.risk import RiskModel, load_model
 from dqsql.patterns.validate import alarm_threshold
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of
 
 BENCHES = (
     "bench_values1000_pat",

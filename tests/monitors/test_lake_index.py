@@ -22,9 +22,9 @@ from dqsql.monitors.lake_index import (
     write_index,
 )
 from dqsql.patterns import spark_job
-from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
+from dqsql.patterns.contributions import COUNTS, IndexSettings
 from dqsql.patterns.general import general_index
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqsql.errors import PatternError
-from dqsql.patterns.contributions import COUNTS, Backtest, Contribution, IndexSettings
-from dqsql.patterns.general import general_index, load_index, save_index, with_general
+from dqsql.patterns.contributions import COUNTS, Backtest, IndexSettings
+from dqsql.patterns.general import general_index, load_index, with_general
 from dqsql.patterns.index import PatternIndex, summed
 from dqsql.patterns.parsing import parse_pattern
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of, save_index
 from tests.patterns.strategies import is_trivial, texts
 
 ALL = IndexSettings(min_coverage=1)

@@ -8,14 +8,14 @@ from random import Random
 import pytest
 
 from dqsql.errors import PatternError
-from dqsql.patterns.contributions import Contribution, IndexSettings
+from dqsql.patterns.contributions import IndexSettings
 from dqsql.patterns.general import general_index, with_general
 from dqsql.patterns.generation import column_sample
 from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, infer_pattern
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matches
 from dqsql.patterns.vertical import align, align_sequences
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of
 from tests.patterns.strategies import is_trivial
 
 VARIANTS = [

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from dqsql.errors import PatternError
-from dqsql.patterns.contributions import Contribution, IndexSettings
+from dqsql.patterns.contributions import IndexSettings
 from dqsql.patterns.general import general_index, with_general
 from dqsql.patterns.infer import LearnedPattern, infer_pattern
 from dqsql.patterns.ladder import LEVELS, Ladder
 from dqsql.patterns.regex import matcher
 from dqsql.patterns.risk import features, load_model, preferred_levels, shipped_model
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of
 
 EXAMPLES = {
     "exact": "Ab-1<|>Cde-23",
