@@ -10,7 +10,7 @@ This is the only module of the package that needs PySpark.
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
@@ -165,17 +165,25 @@ def contributions(tables: Mapping[str, DataFrame], settings: IndexSettings) -> I
     without a pattern that has the number of `columns` and their `value_bytes`. Only string columns
     count; of each the first `max_values` non-null values that Spark returns are read.
     """
-    names = sorted(tables)
     held: list[DataFrame] = []
     try:
-        for start in range(0, len(names), _TABLES_PER_GROUP):
-            group = names[start : start + _TABLES_PER_GROUP]
-            held.append(_contributions({name: tables[name] for name in group}, settings).persist())
+        for group in _groups(tables):
+            held.append(_contributions(group, settings).persist())
             held[-1].count()
-        yield reduce(lambda a, b: a.unionByName(b), held)
+        yield _union(held)
     finally:
         for frame in held:
             frame.unpersist()
+
+
+def _groups(tables: Mapping[str, DataFrame]) -> Iterator[dict[str, DataFrame]]:
+    names = sorted(tables)
+    for start in range(0, len(names), _TABLES_PER_GROUP):
+        yield {name: tables[name] for name in names[start : start + _TABLES_PER_GROUP]}
+
+
+def _union(frames: Iterable[DataFrame]) -> DataFrame:
+    return reduce(lambda a, b: a.unionByName(b), frames)
 
 
 def _contributions(tables: Mapping[str, DataFrame], settings: IndexSettings) -> DataFrame:
@@ -185,17 +193,13 @@ def _contributions(tables: Mapping[str, DataFrame], settings: IndexSettings) -> 
     # A table without string columns is known, too.
     nothing = (None,) * (1 + len(COUNTS))
     parts = [session.createDataFrame([(name, *nothing, 0, 0) for name in tables], _DDL)]
-    columns = [
-        frame
-        for frame in (_columns(name, table, settings) for name, table in tables.items())
-        if frame is not None
-    ]
-    if columns:
-        together = reduce(lambda a, b: a.unionByName(b), columns)
-        parts.append(together.mapInArrow(_Generator(settings), _DDL))
-    every = reduce(lambda a, b: a.unionByName(b), parts)
-    return every.groupBy("relation", "pattern").agg(
-        *(F.sum(name).cast("bigint").alias(name) for name in (*COUNTS, *_TOTALS))
+    columns = _columns_of(tables, settings.max_values)
+    if columns is not None:
+        parts.append(columns.mapInArrow(_Generator(settings), _DDL))
+    return (
+        _union(parts)
+        .groupBy("relation", "pattern")
+        .agg(*(F.sum(name).cast("bigint").alias(name) for name in (*COUNTS, *_TOTALS)))
     )
 
 
@@ -208,17 +212,22 @@ def served(contributed: DataFrame, least_coverage: int) -> DataFrame:
     return patterns.where(F.col("coverage") >= least_coverage)
 
 
-def _columns(name: str, table: DataFrame, settings: IndexSettings) -> DataFrame | None:
-    """Return one row for each string column of a table: table, column, values."""
+def _columns_of(tables: Mapping[str, DataFrame], max_values: int) -> DataFrame | None:
+    """Return one row for each string column of tables: table, column, values; None without any."""
+    columns = [
+        _columns(name, table, strings, max_values)
+        for name, table in tables.items()
+        if (strings := string_columns(table))
+    ]
+    return _union(columns) if columns else None
+
+
+def _columns(name: str, table: DataFrame, strings: Sequence[str], max_values: int) -> DataFrame:
     from pyspark.sql import functions as F
 
-    strings = string_columns(table)
-    if not strings:
-        return None
-    quoted = [F.col(_quoted(column)) for column in strings]
     # One limited read of the table serves all its columns; collect_list drops nulls.
-    sampled = table.select(*(q.alias(f"c{i}") for i, q in enumerate(quoted)))
-    lists = sampled.limit(settings.max_values).agg(
+    sampled = table.select(*(F.col(_quoted(c)).alias(f"c{i}") for i, c in enumerate(strings)))
+    lists = sampled.limit(max_values).agg(
         *(F.collect_list(f"c{i}").alias(f"c{i}") for i in range(len(strings)))
     )
     entries = F.array(
@@ -257,22 +266,15 @@ def matching_shares(
     """
     from pyspark.sql import functions as F
 
-    settings = IndexSettings(max_values=max_values)
-    names = sorted(tables)
+    matching = F.filter("values", lambda value: value.rlike(regex))
     shares: list[TaggedColumn] = []
-    for start in range(0, len(names), _TABLES_PER_GROUP):
-        group = names[start : start + _TABLES_PER_GROUP]
-        columns = [_columns(name, tables[name], settings) for name in group]
-        frames = [frame for frame in columns if frame is not None]
-        if not frames:
-            continue
-        matching = F.filter("values", lambda value: value.rlike(regex))
-        rows = (
-            reduce(lambda a, b: a.unionByName(b), frames)
-            .where(F.size("values") > 0)
-            .select("table", "column", (F.size(matching) / F.size("values")).alias("share"))
-        )
-        shares += [TaggedColumn(**row) for row in rows.toArrow().to_pylist()]
+    for group in _groups(tables):
+        columns = _columns_of(group, max_values)
+        if columns is not None:
+            rows = columns.where(F.size("values") > 0).select(
+                "table", "column", (F.size(matching) / F.size("values")).alias("share")
+            )
+            shares += [TaggedColumn(**row) for row in rows.toArrow().to_pylist()]
     return shares
 
 
