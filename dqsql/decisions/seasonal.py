@@ -304,10 +304,7 @@ class Stl(strategies.LearnedStrategy):
         given = series.values[-_MOST_SEASONS * self.period :]
         measured = ~np.isnan(given)
         known, least = int(np.count_nonzero(measured)), _LEAST_SEASONS * self.period
-        if known < least:
-            raise strategies.TooLittleHistoryError(
-                f"{least} values are needed (three seasons), there are {known}"
-            )
+        strategies.TooLittleHistoryError.unless(known, least, " (three seasons)")
         values = filled(given, self.period)
         expected, residuals = decompose(values, self.period, self.robust)
         # By whole seasons: it hardly changes within one, and 64 decompositions are dear.
