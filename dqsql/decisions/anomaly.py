@@ -19,8 +19,8 @@ import numpy.typing as npt
 from dqsql.decisions import strategies_limits
 from dqsql.decisions.anomaly_bands import Band, bands_of, distance
 from dqsql.decisions.anomaly_settings import AnomalySettings
-from dqsql.decisions.bounds import EQUALITY_TOLERANCE
-from dqsql.decisions.magnitudes import usable
+from dqsql.decisions.bounds import EQUALITY_TOLERANCE, score
+from dqsql.decisions.magnitudes import finite, usable
 from dqsql.decisions.seasonal import DayOfWeek, HourOfDay, HourOfWeek, Month, Stl
 from dqsql.decisions.strategies import (
     BatchNormal,
@@ -141,11 +141,7 @@ class AnomalyDecision:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable form; NaN and infinities are None."""
-        data = {name: getattr(self, name) for name in self.__slots__}
-        return {
-            name: None if isinstance(v, float) and not math.isfinite(v) else v
-            for name, v in data.items()
-        }
+        return {name: finite(getattr(self, name)) for name in self.__slots__}
 
 
 def strategy(name: str, *positional: object, **named: object) -> Strategy:
@@ -423,11 +419,7 @@ def _score(value: float, expected: float, limit: Limits) -> float | None:
         nearest = limit.lower if expected < limit.lower else limit.upper
         beyond = max(limit.lower - value, value - limit.upper, 0.0)
         return 1.0 + beyond / abs(nearest - expected) if beyond else 0.0
-    bound = limit.upper if value >= expected else limit.lower
-    width, distance = abs(bound - expected), abs(value - expected)
-    if distance == 0.0 or math.isinf(width):
-        return 0.0
-    return distance / width if width > 0 else math.inf
+    return score(value, expected, limit.lower, limit.upper)
 
 
 def _bands(

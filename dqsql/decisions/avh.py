@@ -434,7 +434,7 @@ def _evaluate_clause(
         status: Status = "pass" if clause.null_rate > program.fpr or empty else "null"
         score = float("nan")
     else:
-        score = _score(judged, values[place])
+        score = fpr_bounds.score(values[place], judged.center, judged.lower, judged.upper)
         status = "pass" if within[place] or next_whole else "fail"
     text = describe(clause, observed, lower, upper, status)
     if after_odd:
@@ -448,12 +448,3 @@ def _evaluate_clause(
             f" from have at least {at_least:,.0f}."
         )
     return ClauseVerdict(clause, observed, lower, upper, score, status, text)
-
-
-def _score(clause: Clause, value: float) -> float:
-    bound = clause.upper if value >= clause.center else clause.lower
-    width = abs(bound - clause.center)
-    distance = abs(value - clause.center)
-    if distance == 0.0 or np.isinf(width):
-        return 0.0
-    return distance / width if width else float("inf")

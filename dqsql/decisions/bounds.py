@@ -109,6 +109,15 @@ def shown(metric: str, lower: float, upper: float) -> tuple[float, float]:
     return (lower if lower > low else -np.inf), (upper if upper < high else np.inf)
 
 
+def score(value: float, expected: float, lower: float, upper: float) -> float:
+    """Return how far a value is from what is expected, over how far the bound of its side is."""
+    width = abs((upper if value >= expected else lower) - expected)
+    distance = abs(value - expected)
+    if distance == 0.0 or math.isinf(width):
+        return 0.0
+    return distance / width if width > 0 else math.inf
+
+
 def paper_method(metric: str) -> Method:
     """Return which proposition the paper assigns a metric to (section 4.2).
 

@@ -226,7 +226,8 @@ def _resolve(
         if is_over and (row["author"] != DQSQL or (repaired and row["resolved_batch"] == batch)):
             continue
         if repaired:
-            _without(row, batch, now)
+            kept = [b for b in row["batches"] if b != batch]
+            row.update(_extent(kept) if kept else _resolved(now, batch))
         behind = [b for b in row["batches"] if batch_order(b) > place]
         if row["resolved_at"] is not None and not (is_over and behind):
             continue
@@ -336,12 +337,13 @@ def _notify_again(row: Row, now: dt.datetime) -> None:
 
 def _verdict_row(result: Result) -> Row:
     """What a finding tells of a verdict, in the columns of dq_results."""
-    verdict: Row = {
+    return {
         "batch": result.batch or "",
         "segment": result.segment,
         "message": result.message,
+        "status": result.status.value,
+        "severity": result.severity.value,
     }
-    return {**verdict, "status": result.status.value, "severity": result.severity.value}
 
 
 def _summary(row: Row, verdicts: Iterable[Row]) -> Row:
@@ -379,15 +381,6 @@ def _segments(bad: Sequence[Row], known: Iterable[str] | None) -> Row:
     worst = {batch: worst_status(statuses).value for batch, statuses in by_batch.items()}
     segments = {v["segment"] for v in bad if v["segment"] and v["status"] == worst[v["batch"]]}
     return {"segments": sorted(segments.union(known or ()))}
-
-
-def _without(row: Row, batch: str, now: dt.datetime) -> None:
-    """Take a batch out of a finding, since it was checked again with success."""
-    batches = [b for b in row["batches"] if b != batch]
-    if batches:
-        row.update(_extent(batches))
-    else:
-        row.update(_resolved(now, batch))
 
 
 def _extent(batches: list[str]) -> Row:

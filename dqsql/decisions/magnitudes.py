@@ -7,7 +7,9 @@ batch under test they are infinitely far from whatever was usual.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,11 @@ SD_OF_MEDIAN = 1.4826
 def usable(values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Return which values are finite, and so are their squares; NaN is not."""
     return np.asarray(np.abs(np.asarray(values, dtype=float)) <= LARGEST, dtype=np.bool_)
+
+
+def finite(value: Any) -> Any:
+    """Return a value for JSON: None for NaN and infinities."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def infinite_if_larger(values: npt.ArrayLike) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -88,9 +88,7 @@ class Clause:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable form; an open bound is None."""
-        data = {name: getattr(self, name) for name in self.__slots__}
-        data["transform"] = self.transform.to_dict()
-        data["catches"] = list(self.catches)
+        data = asdict(self) | {"catches": list(self.catches)}
         for name in ("lower", "upper"):
             data[name] = None if abs(data[name]) == float("inf") else data[name]
         return data

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -128,13 +128,9 @@ class LearnedPattern:
         """The anchored Java regular expression for Spark's `rlike`."""
         return spark_regex(self.parsed)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-ready values."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> LearnedPattern:
-        """Read what `to_dict` gave. Raises PatternError."""
+        """Read its fields. Raises PatternError."""
         try:
             learned = cls(
                 pattern=str(content["pattern"]),

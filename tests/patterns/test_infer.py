@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from random import Random
 
 import pytest
@@ -242,7 +243,7 @@ def test_impossible_settings_are_errors(settings: dict[str, float]) -> None:
 
 def test_learned_patterns_survive_json() -> None:
     learned = learn(FIGURE_8)
-    assert LearnedPattern.from_dict(json.loads(json.dumps(learned.to_dict()))) == learned
+    assert LearnedPattern.from_dict(json.loads(json.dumps(asdict(learned)))) == learned
     with pytest.raises(PatternError, match="damaged"):
         LearnedPattern.from_dict({"pattern": "<digit>+"})
 
