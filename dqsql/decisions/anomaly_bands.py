@@ -312,10 +312,7 @@ def resolutions_of(many: FloatArray) -> tuple[FloatArray, BoolArray]:
 
     Of values that hardly vary (more than half are one and the same) 1 % of their level: that they
     were constant so far is no promise. Of few distinct values a share of the gap between them;
-    else only rounding.
-
-    Args:
-        many: past values, S x K, all known.
+    else only rounding. The past values, S x K, are all known.
     """
     size = many.shape[1]
     level = np.median(np.abs(many), axis=1)

@@ -165,7 +165,7 @@ def evaluate(
     """Hold a new batch against a program.
 
     Args:
-        program: the program.
+        program: what was learned for the column.
         history: per metric, values of the batches before this one, oldest first, NaN for one that
             was left out; only distances, quartiles with the mean, metrics that are differenced and
             `row_count` are looked at.

@@ -364,12 +364,8 @@ def resolution(
 ) -> float:
     """Return the resolution that `calibrated` adds to the spread of a transformed history.
 
-    Args:
-        metric: name of the metric.
-        transform: the transform.
-        values: the metric's history, not transformed.
-        ranges: max - min of the column in each batch, of times in days; empty for texts. What is
-            not finite is left out.
+    The `values` are not transformed; `ranges` are max - min of the column in each batch, of times
+    in days, and empty for texts. What is not finite is left out.
     """
     series = np.asarray(values, dtype=float)[None]
     level, same = _levels(series)[0], _constant(series)[0]

@@ -216,14 +216,11 @@ def fpr_of_tail(
 
 
 def least_fpr(history: int) -> float:
-    """Return the smallest false-positive rate of a program that so many batches can promise.
+    """Return the smallest false-positive rate of a program that so many batches K can promise.
 
     0.3 / (K + 1). Measured, not derived (docs/quality.md): with 30 batches 1 % is kept over all
     development columns, 0.3 % and 0.1 % are not by texts. What is rarer than anything seen rests on
     a model of tails.
-
-    Args:
-        history: number of batches K, >= 1.
     """
     return _BEYOND_SEEN / (history + 1.0)
 
@@ -246,12 +243,7 @@ def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tup
     Half a day for dates: where all are whole days, no two batches differ by less. A number of rows
     or values that was one and the same may be another, and a least, largest or widest value that
     was one and the same whole number may move by one towards the others: a code that few rows have
-    is absent from a batch by chance.
-
-    Args:
-        metric: name of the metric.
-        values: its history, transformed, finite.
-        difference: whether they are differences.
+    is absent from a batch by chance. The `values` are its history, transformed, all finite.
     """
     if metric in metric_traits.DAY_METRICS:
         band = _DAY_BAND if (values == np.rint(values)).all() else 0.0

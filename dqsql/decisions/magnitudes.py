@@ -41,10 +41,8 @@ def for_zero(values: FloatArray) -> FloatArray:
     """Return what a zero counts as where logarithms are taken: half of the smallest step, S.
 
     The least of prices that are rounded to cents is 0.02, 0.01 or, now and then, 0: that is one
-    step, not infinitely far. Where values differ in their last digits only, it is nearly so.
-
-    Args:
-        values: S x K past values.
+    step, not infinitely far. Where past values (S x K) differ in their last digits only, it is
+    nearly so.
     """
     ordered = np.sort(np.where(values > 0, values, np.nan), axis=1)
     steps = np.diff(ordered, axis=1, prepend=0.0)
@@ -62,9 +60,7 @@ def packed(
 ) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray]]:
     """Yield series with equally many known values together: which rows, and these values, dense.
 
-    Args:
-        values: S x P.
-        known: S x P, which values count; a series without any is left out.
+    Of S x P values those that are `known` count; a series without any is left out.
     """
     counts = known.sum(axis=1)
     for count in np.flatnonzero(np.bincount(counts)):

@@ -290,10 +290,7 @@ def _full_space(training: FloatArray, tested: FloatArray, config: NoveltyConfig)
 def _parts(deltas: FloatArray, distances: FloatArray, config: NoveltyConfig) -> FloatArray:
     """Each metric's part of the aggregated distance; the parts add up to it.
 
-    Args:
-        deltas: k x F absolute differences to the neighbours, nearest first.
-        distances: the k distances.
-        config: settings.
+    `deltas` are the k x F absolute differences to the neighbours, nearest first.
     """
     if config.distance == "chebyshev":
         split = (deltas == deltas.max(axis=1, keepdims=True)).astype(float)

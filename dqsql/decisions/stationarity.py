@@ -146,9 +146,7 @@ RECURS = 3
 def furthest_metrics(before: FloatArray, moved: FloatArray) -> IntArray:
     """Return which metric of each of some batches lies furthest out, in usual spreads.
 
-    Args:
-        before: K x M metrics of usual batches; NaN where there is none.
-        moved: N x M, of the others.
+    `before` are K x M metrics of usual batches, `moved` those of the others; NaN for none.
     """
     known = np.isfinite(before)
     values = np.where(known, before, np.where(known.any(axis=0), np.nan, 0.0))
@@ -163,12 +161,8 @@ def like_the_moved(before: FloatArray, moved: FloatArray, since: FloatArray) -> 
     """Return which batches are like some that lay far out, and not like those before.
 
     Each metric that moved says it by the medians that a value is nearer to; most of them decide. If
-    none is far out, as where weekends are, it is the one that moved furthest.
-
-    Args:
-        before: K x M metrics; NaN where there is none. As the others.
-        moved: of the batches that lay far out.
-        since: of N batches since.
+    none is far out, as where weekends are, it is the one that moved furthest. Each part has the
+    metrics of some batches: `before`, of those that lay far out, and of those since.
     """
     parts = [np.where(np.isfinite(part), part, np.nan) for part in (before, moved)]
     there = np.all([np.isfinite(part).any(axis=0) for part in parts], axis=0)

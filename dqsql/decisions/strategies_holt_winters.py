@@ -180,14 +180,7 @@ class HoltWinters(strategies.LearnedStrategy):
         return forecast, errors
 
     def fast(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Fit many series of equal length.
-
-        Args:
-            values: S x T, finite.
-
-        Returns:
-            Forecasts one step ahead (S) and errors one step ahead (S x T).
-        """
+        """Fit S series of T finite values: forecasts (S) and errors (S x T) one step ahead."""
         y = np.ascontiguousarray(values.T)
         grid = np.array(_GRID).T[:, :, None]
         best, least = self._best(y, np.broadcast_to(grid, (3, len(_GRID), y.shape[1])))
