@@ -25,7 +25,7 @@ from dqsql.decisions.candidates import (
     paper_candidates,
 )
 from dqsql.decisions.coverage import select_clauses
-from dqsql.decisions.magnitudes import usable
+from dqsql.decisions.magnitudes import finite_values, usable
 from dqsql.decisions.program import (
     BY_ROWS,
     COMPLETE,
@@ -268,7 +268,7 @@ def _with_shifts(history: ColumnHistory) -> ColumnHistory:
     fixed = [
         name
         for name, series in zip(history.metrics, usual.T, strict=True)
-        if name in LENGTH_METRICS and is_constant(series[np.isfinite(series)]) and known[name] > 0
+        if name in LENGTH_METRICS and is_constant(finite_values(series)) and known[name] > 0
     ]
     if fixed:
         shifts |= {f"length_{by:+g}": {m: known[m] * (1 + by) for m in fixed} for by in _LONGER}

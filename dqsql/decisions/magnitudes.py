@@ -26,6 +26,12 @@ def usable(values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     return np.asarray(np.abs(np.asarray(values, dtype=float)) <= LARGEST, dtype=np.bool_)
 
 
+def finite_values(values: npt.ArrayLike) -> FloatArray:
+    """Return those of some values that are finite."""
+    array = np.asarray(values, dtype=float)
+    return np.asarray(array[np.isfinite(array)], dtype=float)
+
+
 def finite(value: Any) -> Any:
     """Return a value for JSON: None for NaN and infinities."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import BetaBinomial, share_limit
-from dqsql.decisions.magnitudes import without_outliers
+from dqsql.decisions.magnitudes import finite_values, without_outliers
 from dqsql.decisions.stationarity import Transform
 from dqsql.model.metric_traits import (
     COUNTED_SHARES,
@@ -210,8 +210,7 @@ class UsualRows(NamedTuple):
     @classmethod
     def of(cls, rows: npt.ArrayLike) -> UsualRows:
         """Those of the batches before, oldest first; NaN for one that is left out."""
-        known = np.asarray(rows, dtype=float)
-        known = known[np.isfinite(known)]
+        known = finite_values(rows)
         if not known.size:
             return cls()
         last, middle = float(known[-1]), float(np.median(known))
@@ -377,19 +376,13 @@ def is_next_whole(
     possible next batches, or of one.
     """
     values = np.asarray(new.get(metric, np.nan), dtype=float)
-    past, means = (_known(history.get(name, ())) for name in (metric, "mean"))
+    past, means = (finite_values(history.get(name, ())) for name in (metric, "mean"))
     if metric not in QUARTILES or not past.size or (past != np.rint(past)).any() or not means.size:
         return np.zeros(values.shape, dtype=np.bool_)
     nearest = np.abs(values[..., None] - np.unique(past)).min(axis=-1)
     moved = np.abs(np.asarray(new.get("mean", np.nan), dtype=float) - means.mean())
     steady = moved <= _STEADY * means.std()
     return np.asarray((nearest <= 1) & (values == np.rint(values)) & steady)
-
-
-def _known(values: npt.ArrayLike) -> FloatArray:
-    numbers: FloatArray = np.asarray(values, dtype=float)
-    finite: FloatArray = numbers[np.isfinite(numbers)]
-    return finite
 
 
 def empty_by_chance(

@@ -31,6 +31,7 @@ import scipy
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import BetaBinomial, learn, share_limit
+from dqsql.decisions.magnitudes import finite_values
 from dqsql.errors import DecisionError
 
 # A column: numbers with NaN for nulls, or texts with None for them.
@@ -105,7 +106,7 @@ def learn_feature(name: str, values: Column, batches: npt.NDArray[np.int64]) -> 
 def _number(
     name: str, kind: str, values: FloatArray, batches: npt.NDArray[np.int64]
 ) -> RowFeature | str:
-    finite = values[np.isfinite(values)]
+    finite = finite_values(values)
     if not finite.size:
         return "it has no values"
     if _moves(np.where(np.isfinite(values), values, np.nan), batches):
