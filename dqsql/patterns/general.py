@@ -40,4 +40,4 @@ def load_index(folder: Path) -> PatternIndex:
         settings = IndexSettings(**about["settings"])
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowInvalid) as error:
         raise PatternError(f"the pattern index in {folder} cannot be read: {error}") from error
-    return PatternIndex.of(rows, columns=about["columns"], settings=settings)
+    return PatternIndex(rows, columns=about["columns"], settings=settings)

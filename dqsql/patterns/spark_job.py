@@ -40,59 +40,59 @@ _DDL = "relation string, pattern string, " + ", ".join(f"{n} bigint" for n in (*
 
 def sources(
     spark: SparkSession,
-    names: Iterable[str],
+    name: str,
     *,
-    root: Path | None = None,
-    unreadable: Callable[[str, Exception], None] | None = None,
-    csv_options: Callable[[str, Mapping[str, str]], Mapping[str, str]] = lambda path, given: given,
+    root: Path,
+    unreadable: Callable[[str, Exception], None],
+    csv_options: Callable[[str, Mapping[str, str]], Mapping[str, str]],
 ) -> dict[str, DataFrame]:
-    """Return the data frames of tables, schemas and files, by name.
+    """Return the data frames of a table, a schema or files, by name.
 
     The names that come back can be given again: tables are called as Spark calls them, files by
     their paths, those below `root` relative to it.
 
     Args:
         spark: the session.
-        names: `catalog.schema.table`, `schema.*` for all tables of a schema, or a path or glob of
+        name: `catalog.schema.table`, `schema.*` for all tables of a schema, or a path or glob of
             files whose suffix tells their format (parquet, csv, tsv, json, orc; also .csv.gz).
-        root: the folder that relative paths are relative to; the current one by default.
-        unreadable: is told of tables of a schema that Spark cannot read, which are left out; by
-            default they raise.
+        root: the folder that relative paths are relative to.
+        unreadable: is told of tables of a schema that Spark cannot read, which are left out.
         csv_options: the options that a CSV file is read with, by its path and what its name says.
 
     Raises:
         UsageError: a name is neither a table, a schema, nor a file of a known format.
         pyspark.errors.PySparkException: Spark cannot read what has such a name.
     """
+    if file_format(name) is not None:
+        return _files(spark, name, root, csv_options)
+    if name.endswith(".*"):
+        return _tables(spark, name[:-2], unreadable)
+    if _table_exists(spark, name):
+        return {name: spark.table(name)}
+    raise UsageError(
+        f"there is no table, schema or file {name}",
+        hint="write a check model, source.table, schema.table, schema.*, or a glob such as"
+        " 'data/*.parquet'",
+    )
+
+
+def _tables(
+    spark: SparkSession, schema: str, unreadable: Callable[[str, Exception], None]
+) -> dict[str, DataFrame]:
     from pyspark.errors import PySparkException
 
     frames: dict[str, DataFrame] = {}
-    for name in names:
-        if file_format(name) is not None:
-            frames |= _files(spark, name, root or Path.cwd(), csv_options)
-        elif name.endswith(".*"):
-            schema = name[:-2]
-            # Spark's `listTables` fails where plans are interpreted.
-            for table in spark.sql(f"show tables in {schema}").collect():
-                # Spark lists the session's temporary views among the tables of every schema.
-                if not table.isTemporary:
-                    relation = f"{schema}.{_plain_or_quoted(table.tableName)}"
-                    try:
-                        frame = spark.table(relation)
-                        frame.schema  # noqa: B018 - a Connect session resolves nothing before
-                        frames[relation] = frame
-                    except PySparkException as error:
-                        if unreadable is None:
-                            raise
-                        unreadable(relation, error)
-        elif _table_exists(spark, name):
-            frames[name] = spark.table(name)
-        else:
-            raise UsageError(
-                f"there is no table, schema or file {name}",
-                hint="write a check model, source.table, schema.table, schema.*, or a glob such as"
-                " 'data/*.parquet'",
-            )
+    # Spark's `listTables` fails where plans are interpreted.
+    for table in spark.sql(f"show tables in {schema}").collect():
+        # Spark lists the session's temporary views among the tables of every schema.
+        if not table.isTemporary:
+            relation = f"{schema}.{_plain_or_quoted(table.tableName)}"
+            try:
+                frame = spark.table(relation)
+                frame.schema  # noqa: B018 - a Connect session resolves nothing before
+                frames[relation] = frame
+            except PySparkException as error:
+                unreadable(relation, error)
     return frames
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dqsql.patterns.contributions import COUNTS, IndexSettings, column_patterns
-from dqsql.patterns.index import PatternIndex
+from dqsql.patterns.index import INDEX_SCHEMA, PatternIndex
 
 
 @dataclass(slots=True)
@@ -49,19 +49,16 @@ def index_of(contribution: Contribution, settings: IndexSettings | None = None) 
     settings = settings or IndexSettings()
     least = settings.least_coverage(contribution.columns)
     served = {p: counts for p, counts in contribution.patterns.items() if counts[0] >= least}
-    return PatternIndex(
-        sorted(served),
-        np.array([served[p] for p in sorted(served)], dtype=np.int64),
-        columns=contribution.columns,
-        settings=settings,
-    )
+    rows = [{"pattern": p, **dict(zip(COUNTS, served[p], strict=True))} for p in sorted(served)]
+    table = pa.Table.from_pylist(rows, schema=INDEX_SCHEMA)
+    return PatternIndex(table, columns=contribution.columns, settings=settings)
 
 
 def save_index(index: PatternIndex, folder: Path) -> None:
     """Write an index to a folder, from which `load_index` reads it."""
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(
-        index.table(),
+        index.table,
         folder / "patterns.parquet",
         compression="zstd",
         compression_level=19,
