@@ -76,7 +76,8 @@ def updated_findings(
     by_check = _by_check(results)
     rows = {row["finding_id"]: dict(row) for row in stored}
     before = {key: dict(row) for key, row in rows.items()}
-    newest = {row["check_id"]: row for row in sorted(rows.values(), key=_place)}.values()
+    in_order = sorted(rows.values(), key=lambda row: batch_order(row["first_batch"]))
+    newest = {row["check_id"]: row for row in in_order}.values()
     known_no_more = {*retired, *dropped}
     back = {
         row["finding_id"]
@@ -157,9 +158,8 @@ def ends_later(row: Mapping[str, Any]) -> bool:
 def _by_check(results: Iterable[Result]) -> dict[str, dict[str, list[Result]]]:
     results_by_check: dict[str, dict[str, list[Result]]] = {}
     for result in results:
-        results_by_check.setdefault(result.check_id, {}).setdefault(result.batch or "", []).append(
-            result
-        )
+        by_batch = results_by_check.setdefault(result.check_id, {})
+        by_batch.setdefault(result.batch or "", []).append(result)
     return results_by_check
 
 
@@ -261,10 +261,6 @@ _NOTICED = ("acknowledged_at", "acknowledged_by")
 _LATER = ("acknowledged_by", "assigned_to", "impact", "readers", "undelivered_at", "undelivered_to")
 # What is opened again is as it was opened.
 REOPENED: Mapping[str, Any] = {**_UNRESOLVED, **dict.fromkeys((*_NOTICED, "muted_until"))}
-
-
-def _place(row: Row) -> Any:
-    return batch_order(row["first_batch"])
 
 
 def _is_back(row: Row, checks: Collection[str], without: Collection[str]) -> bool:
