@@ -8,10 +8,10 @@ of arrays. See `dqsql.decisions.strategies` for the strategies.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,8 @@ import numpy.typing as npt
 from dqsql.decisions import strategies_limits
 from dqsql.decisions.anomaly_bands import Band, bands_of, distance
 from dqsql.decisions.anomaly_settings import AnomalySettings
-from dqsql.decisions.bounds import EQUALITY_TOLERANCE
-from dqsql.decisions.magnitudes import usable
+from dqsql.decisions.bounds import EQUALITY_TOLERANCE, score
+from dqsql.decisions.magnitudes import finite, usable
 from dqsql.decisions.seasonal import DayOfWeek, HourOfDay, HourOfWeek, Month, Stl
 from dqsql.decisions.strategies import (
     BatchNormal,
@@ -43,6 +43,7 @@ from dqsql.decisions.strategies_parameters import bind
 from dqsql.errors import DecisionError, nearest
 from dqsql.model.wording import number_text, range_words
 
+_T = TypeVar("_T")
 Status = Literal["ok", "anomalous", "too_little_history", "no_value", "excluded", "undecidable"]
 
 _NAN = "NaN, no number: some values are NaN or infinite, or there is nothing to divide by"
@@ -140,11 +141,7 @@ class AnomalyDecision:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable form; NaN and infinities are None."""
-        data = {name: getattr(self, name) for name in self.__slots__}
-        return {
-            name: None if isinstance(v, float) and not math.isfinite(v) else v
-            for name, v in data.items()
-        }
+        return {name: finite(getattr(self, name)) for name in self.__slots__}
 
 
 def strategy(name: str, *positional: object, **named: object) -> Strategy:
@@ -211,14 +208,15 @@ def _predict(chosen: Strategy, many: Sequence[Series]) -> list[Prediction | Exce
     )
     if together and len(many) > 1 and not chosen.order:  # type: ignore[attr-defined]
         return _predict_together(chosen, many)  # type: ignore[arg-type]
-    return [_predict_one(chosen, series) for series in many]
+    predict = chosen.predict
+    if isinstance(chosen, LearnedStrategy):
+        predict = chosen.predict_differenced
+    return [_outcome(predict, series) for series in many]
 
 
-def _predict_one(chosen: Strategy, series: Series) -> Prediction | Exception:
+def _outcome(ask: Callable[[Series], _T], series: Series) -> _T | Exception:
     try:
-        if isinstance(chosen, LearnedStrategy):
-            return chosen.predict_differenced(series)
-        return chosen.predict(series)
+        return ask(series)
     except (TooLittleHistoryError, Undecidable) as reason:
         return reason
 
@@ -227,11 +225,10 @@ def _predict_together(
     chosen: Auto | HoltWinters, many: Sequence[Series]
 ) -> list[Prediction | Exception]:
     """All that can be modelled in one call, the others with their reasons."""
-    reasons: list[Prediction | Exception | None] = [chosen.obstacle(series) for series in many]
-    good = [i for i, reason in enumerate(reasons) if reason is None]
-    for i, prediction in zip(good, chosen.predict_many([many[i] for i in good]), strict=True):
-        reasons[i] = prediction
-    return [r for r in reasons if r is not None]
+    reasons = [_outcome(chosen.check, series) for series in many]
+    able = [s for s, reason in zip(many, reasons, strict=True) if reason is None]
+    predictions = iter(chosen.predict_many(able))
+    return [next(predictions) if reason is None else reason for reason in reasons]
 
 
 # --- input -------------------------------------------------------------------------------------
@@ -422,11 +419,7 @@ def _score(value: float, expected: float, limit: Limits) -> float | None:
         nearest = limit.lower if expected < limit.lower else limit.upper
         beyond = max(limit.lower - value, value - limit.upper, 0.0)
         return 1.0 + beyond / abs(nearest - expected) if beyond else 0.0
-    bound = limit.upper if value >= expected else limit.lower
-    width, distance = abs(bound - expected), abs(value - expected)
-    if distance == 0.0 or math.isinf(width):
-        return 0.0
-    return distance / width if width > 0 else math.inf
+    return score(value, expected, limit.lower, limit.upper)
 
 
 def _bands(

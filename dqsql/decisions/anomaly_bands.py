@@ -300,18 +300,11 @@ def _interval(
 def _resolution(prediction: Prediction, series: Series) -> float:
     """Size below which an error of a metric says nothing, in the unit of the errors, > 0."""
     known = series.known
-    floor = resolution_of(known)
+    floor = float(resolutions_of(known[None])[0][0]) if known.size else EQUALITY_TOLERANCE**2
     if is_counted(known, series.new):
         floor = max(floor, _HALF)
     level = float(np.median(np.abs(known))) if known.size else 0.0
     return floor / level if prediction.ratios and level > 0 else floor
-
-
-def resolution_of(known: FloatArray) -> float:
-    """Size below which a change of a metric says nothing, > 0; see `resolutions_of`."""
-    if not known.size:
-        return EQUALITY_TOLERANCE * EQUALITY_TOLERANCE
-    return float(resolutions_of(known[None])[0][0])
 
 
 def resolutions_of(many: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -319,10 +312,7 @@ def resolutions_of(many: FloatArray) -> tuple[FloatArray, BoolArray]:
 
     Of values that hardly vary (more than half are one and the same) 1 % of their level: that they
     were constant so far is no promise. Of few distinct values a share of the gap between them;
-    else only rounding.
-
-    Args:
-        many: past values, S x K, all known.
+    else only rounding. The past values, S x K, are all known.
     """
     size = many.shape[1]
     level = np.median(np.abs(many), axis=1)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from dqsql.decisions.strategies_parameters import bind, check_fields, read_parameter
 from dqsql.errors import DecisionError
@@ -53,10 +53,6 @@ class AnomalySettings:
     def small_change(self, expected: float) -> float:
         """Largest difference from the expected value that is ignored."""
         return max(self.ignore_absolute, self.ignore_relative * abs(expected))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable form; `anomaly_settings(**d)` reads it."""
-        return asdict(self)
 
 
 def anomaly_settings(**named: object) -> AnomalySettings:

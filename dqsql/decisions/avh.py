@@ -25,7 +25,7 @@ from dqsql.decisions.candidates import (
     paper_candidates,
 )
 from dqsql.decisions.coverage import select_clauses
-from dqsql.decisions.magnitudes import usable
+from dqsql.decisions.magnitudes import finite_values, usable
 from dqsql.decisions.program import (
     BY_ROWS,
     COMPLETE,
@@ -165,7 +165,7 @@ def evaluate(
     """Hold a new batch against a program.
 
     Args:
-        program: the program.
+        program: what was learned for the column.
         history: per metric, values of the batches before this one, oldest first, NaN for one that
             was left out; only distances, quartiles with the mean, metrics that are differenced and
             `row_count` are looked at.
@@ -268,7 +268,7 @@ def _with_shifts(history: ColumnHistory) -> ColumnHistory:
     fixed = [
         name
         for name, series in zip(history.metrics, usual.T, strict=True)
-        if name in LENGTH_METRICS and is_constant(series[np.isfinite(series)]) and known[name] > 0
+        if name in LENGTH_METRICS and is_constant(finite_values(series)) and known[name] > 0
     ]
     if fixed:
         shifts |= {f"length_{by:+g}": {m: known[m] * (1 + by) for m in fixed} for by in _LONGER}
@@ -434,7 +434,7 @@ def _evaluate_clause(
         status: Status = "pass" if clause.null_rate > program.fpr or empty else "null"
         score = float("nan")
     else:
-        score = _score(judged, values[place])
+        score = fpr_bounds.score(values[place], judged.center, judged.lower, judged.upper)
         status = "pass" if within[place] or next_whole else "fail"
     text = describe(clause, observed, lower, upper, status)
     if after_odd:
@@ -448,12 +448,3 @@ def _evaluate_clause(
             f" from have at least {at_least:,.0f}."
         )
     return ClauseVerdict(clause, observed, lower, upper, score, status, text)
-
-
-def _score(clause: Clause, value: float) -> float:
-    bound = clause.upper if value >= clause.center else clause.lower
-    width = abs(bound - clause.center)
-    distance = abs(value - clause.center)
-    if distance == 0.0 or np.isinf(width):
-        return 0.0
-    return distance / width if width else float("inf")

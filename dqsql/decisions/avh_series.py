@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dqsql.decisions import bounds as fpr_bounds
 from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.candidates import CandidateSeries
-from dqsql.decisions.magnitudes import packed, usable, without_outliers_each
+from dqsql.decisions.magnitudes import finite_values, packed, usable, without_outliers_each
 from dqsql.decisions.program import ROWS, of_usual_rows
 from dqsql.decisions.stationarity import Transform, choose_transforms, drifting
 from dqsql.model.metric_traits import (
@@ -125,8 +125,7 @@ def _follow_digits(known: Mapping[str, FloatArray]) -> BoolArray:
     Where patterns do not change from batch to batch, their distances see every change of a length
     but for these digits. Of upper and lower case one is left, unless both occur.
     """
-    patterns, digits = known.get("pat_l_1", np.zeros(0)), known.get("digit_len", np.zeros(0))
-    patterns = patterns[np.isfinite(patterns)]
+    patterns, digits = finite_values(known.get("pat_l_1", ())), known.get("digit_len", np.zeros(0))
     steady = patterns.size and np.mean(patterns < fpr_bounds.EQUALITY_TOLERANCE) >= _MOSTLY
     if not steady or not np.nanmax(digits, initial=0.0) > 0:
         return np.zeros(len(known), dtype=bool)
@@ -143,8 +142,7 @@ def _of_few_values(known: Mapping[str, FloatArray]) -> BoolArray:
     The median of 0, 4.9 and 7.9 is one of them, whichever has half of the rows: it has been the
     same in all batches, until it is not. The mean and distances see what moves.
     """
-    values = known.get("unique_ratio", np.nan) * known.get("count", np.asarray(np.nan))
-    values = values[np.isfinite(values)]
+    values = finite_values(known.get("unique_ratio", np.nan) * known.get("count", np.nan))
     few = bool(values.size and np.median(values) <= _FEW_VALUES)
     return np.array([few and m in QUARTILES for m in known], dtype=bool)
 
@@ -156,11 +154,8 @@ def _of_keys(known: Mapping[str, FloatArray]) -> BoolArray:
     those of shapes, where each text has one of its own. Codes that are mostly the same are compared
     all the same.
     """
-    ratios = known.get(_UNIQUE, np.zeros(0))
-    ratios = ratios[np.isfinite(ratios)]
+    ratios, apart = (finite_values(known.get(name, ())) for name in (_UNIQUE, _SHAPES_APART))
     is_key = bool(ratios.size and ratios.min() >= _OF_KEYS) and "mean" not in known
-    apart = known.get(_SHAPES_APART, np.zeros(0))
-    apart = apart[np.isfinite(apart)]
     unlike = bool(apart.size) and bool(np.median(apart) >= _UNLIKE)
     of_keys = (*CATEGORICAL_DISTANCES, *(PATTERN_DISTANCES if unlike else ()))
     return np.array([is_key and m in of_keys and _moves(v) for m, v in known.items()], dtype=bool)
@@ -168,7 +163,7 @@ def _of_keys(known: Mapping[str, FloatArray]) -> BoolArray:
 
 def _moves(distances: FloatArray) -> bool:
     """Whether batches are unlike the ones before, more than now and then."""
-    distances = distances[np.isfinite(distances)]
+    distances = finite_values(distances)
     return bool(distances.size and np.mean(distances > fpr_bounds.EQUALITY_TOLERANCE) > 1 - _MOSTLY)
 
 
@@ -263,8 +258,7 @@ def _logarithms(history: ColumnHistory, column: Usable) -> BoolArray:
     positive &= ~np.array(_constant(column.values), dtype=np.bool_)
     positive &= ~np.array([name in COMPLETENESS_METRICS for name in names], dtype=np.bool_)
     if "min" in history.metrics:
-        least = history.values[:, history.metrics.index("min")]
-        least = least[np.isfinite(least)]
+        least = finite_values(history.values[:, history.metrics.index("min")])
         if least.size and least.min() >= 0:
             return np.asarray(positive, dtype=np.bool_)
     signed = np.array([name in SIGNED_METRICS for name in names], dtype=bool)
@@ -345,8 +339,8 @@ def _column_series(
                 floor = fpr_bounds.spread_floor(
                     metric, level, transform.log, *widths, constant=same
                 )
-            known = values[np.isfinite(values)]
             null_rate, steady = column.null_rates[number], column.steady[number]
+            known = finite_values(values)
             yield CandidateSeries(metric, transform, known, variants, floor, null_rate, steady)
 
 
@@ -364,12 +358,8 @@ def resolution(
 ) -> float:
     """Return the resolution that `calibrated` adds to the spread of a transformed history.
 
-    Args:
-        metric: name of the metric.
-        transform: the transform.
-        values: the metric's history, not transformed.
-        ranges: max - min of the column in each batch, of times in days; empty for texts. What is
-            not finite is left out.
+    The `values` are not transformed; `ranges` are max - min of the column in each batch, of times
+    in days, and empty for texts. What is not finite is left out.
     """
     series = np.asarray(values, dtype=float)[None]
     level, same = _levels(series)[0], _constant(series)[0]

@@ -109,6 +109,15 @@ def shown(metric: str, lower: float, upper: float) -> tuple[float, float]:
     return (lower if lower > low else -np.inf), (upper if upper < high else np.inf)
 
 
+def score(value: float, expected: float, lower: float, upper: float) -> float:
+    """Return how far a value is from what is expected, over how far the bound of its side is."""
+    width = abs((upper if value >= expected else lower) - expected)
+    distance = abs(value - expected)
+    if distance == 0.0 or math.isinf(width):
+        return 0.0
+    return distance / width if width > 0 else math.inf
+
+
 def paper_method(metric: str) -> Method:
     """Return which proposition the paper assigns a metric to (section 4.2).
 
@@ -207,14 +216,11 @@ def fpr_of_tail(
 
 
 def least_fpr(history: int) -> float:
-    """Return the smallest false-positive rate of a program that so many batches can promise.
+    """Return the smallest false-positive rate of a program that so many batches K can promise.
 
     0.3 / (K + 1). Measured, not derived (docs/quality.md): with 30 batches 1 % is kept over all
     development columns, 0.3 % and 0.1 % are not by texts. What is rarer than anything seen rests on
     a model of tails.
-
-    Args:
-        history: number of batches K, >= 1.
     """
     return _BEYOND_SEEN / (history + 1.0)
 
@@ -237,12 +243,7 @@ def dead_bands(metric: str, values: FloatArray, difference: bool = False) -> tup
     Half a day for dates: where all are whole days, no two batches differ by less. A number of rows
     or values that was one and the same may be another, and a least, largest or widest value that
     was one and the same whole number may move by one towards the others: a code that few rows have
-    is absent from a batch by chance.
-
-    Args:
-        metric: name of the metric.
-        values: its history, transformed, finite.
-        difference: whether they are differences.
+    is absent from a batch by chance. The `values` are its history, transformed, all finite.
     """
     if metric in metric_traits.DAY_METRICS:
         band = _DAY_BAND if (values == np.rint(values)).all() else 0.0

@@ -118,12 +118,8 @@ def rates_of_decisions(budget: Budget, of_columns: float, of_models: float) -> t
 def budget_of_model(budget: Budget, decisions_per_day: float, of_all: Sequence[float]) -> Budget:
     """Return the part of a budget that one of several models has; together they have all of it.
 
-    Half is divided among the models that decide, half by how many decisions each makes.
-
-    Args:
-        budget: of all models.
-        decisions_per_day: of the model, > 0.
-        of_all: of each model, itself included.
+    Half is divided among the models that decide, half by how many decisions each makes: a day,
+    above 0, and `of_all` of them, itself included.
     """
     models = sum(number > 0 for number in of_all)
     share = _EQUAL_SHARE / models + (1 - _EQUAL_SHARE) * decisions_per_day / sum(of_all)

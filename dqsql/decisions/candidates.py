@@ -278,18 +278,17 @@ def refit(
     """
     center, spread = float(values.mean()), float(values.std(ddof=1))
     size = int(values.size)
+    known = replace(clause, center=center, history_size=size)
     if clause.method == "equality":
         tolerance = equality_tolerance(values)
-        lower, upper = center - tolerance, center + tolerance
-        return replace(clause, lower=lower, upper=upper, center=center, history_size=size)
+        return replace(known, lower=center - tolerance, upper=center + tolerance)
     if bounds == "paper":
         width = _width(clause, clause.upper, _PAPER_GRID)
         method = fpr_bounds.paper_method(clause.metric)
         # Distances have an upper side only; 0 is their least value, not a bound that was learned.
         lower = clause.lower if method == "cantelli" else center - width * spread
         upper, fpr = center + width * spread, float(fpr_bounds.paper_fpr(method, width))
-        known = replace(clause, center=center, spread=spread, history_size=size)
-        return replace(known, lower=lower, upper=upper, fpr=fpr)
+        return replace(known, lower=lower, upper=upper, spread=spread, fpr=fpr)
     spread = float(np.hypot(spread, floor))
     sides: list[float] = []
     fpr, difference = 0.0, clause.transform.lag > 0
@@ -303,8 +302,7 @@ def refit(
         sides.append(center + side * (band + width * spread))
         degrees = fpr_bounds.tail_dof(size, clause.metric, difference)
         fpr += float(fpr_bounds.calibrated_fpr(width, size, extreme, degrees, steady))
-    known = replace(clause, center=center, spread=spread, history_size=size)
-    return replace(known, lower=sides[0], upper=sides[1], fpr=fpr)
+    return replace(known, lower=sides[0], upper=sides[1], spread=spread, fpr=fpr)
 
 
 def _width(clause: Clause, bound: float, grid: FloatArray, band: float = 0.0) -> float:

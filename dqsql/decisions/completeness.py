@@ -36,10 +36,8 @@ _LEAST_FOR_FULLNESS = 0.05
 def clauses_of(history: ColumnHistory, fpr: float, min_history: int) -> list[Clause]:
     """Return the bounds on a column's shares of rows without a proper value, as many as it has.
 
-    Args:
-        history: the column, with `row_count` among its metrics.
-        fpr: the rate that these bounds may use together.
-        min_history: fewest batches to learn from.
+    Without `row_count` among its metrics there are none. `fpr` is the rate that these bounds may
+    use together.
     """
     metrics = [m for m in COUNTED_SHARES if m in history.metrics]
     if ROWS not in history.metrics or not metrics:
@@ -124,10 +122,7 @@ def _clause(
 def refit(clause: Clause, values: FloatArray, rows: FloatArray) -> Clause | None:
     """Return a bound with its numbers learned from a history; None where there is none.
 
-    Args:
-        clause: the bound; its rate and its side are kept.
-        values: the metric of the batches, finite.
-        rows: rows of each batch, > 0.
+    Its rate and its side are kept; the `values` are finite, and all batches have `rows`.
     """
     shares = 1.0 - values if np.isinf(clause.upper) else values
     # Where 97 % are not negative always, all of them are too many.

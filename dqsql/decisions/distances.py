@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.magnitudes import finite_values
 from dqsql.errors import DecisionError
 from dqsql.model.results import MetricProfile
 
@@ -391,7 +392,7 @@ def without_drift(distance: float, past: FloatArray, batches: int) -> float:
         past: distances between neighbouring batches; NaN where there is none.
         batches: how many were left out.
     """
-    known = np.abs(past[np.isfinite(past)])
+    known = np.abs(finite_values(past))
     usual = float(np.median(known)) if known.size else 0.0
     size = abs(distance)
     return math.copysign(max(size - batches * usual, min(size, usual)), distance)

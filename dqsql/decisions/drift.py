@@ -308,11 +308,8 @@ def _category_shifts(names: Sequence[str | None], p: FloatArray, q: FloatArray) 
     before, now = p / p.sum(), q / q.sum()
     order = np.argsort(-np.abs(now - before).round(12), kind="stable")[:_SHOWN]
     moved = [i for i in order if before[i] != now[i]]
-    words: Mapping[None, str] = {None: "others"}
-    return tuple(
-        _shift(words[None] if (name := names[i]) is None else repr(name), before[i], now[i])
-        for i in moved
-    )
+    words = ["others" if name is None else repr(name) for name in names]
+    return tuple(_shift(words[i], before[i], now[i]) for i in moved)
 
 
 def are_few_values(before: CategoricalState, now: CategoricalState) -> bool:

@@ -61,17 +61,19 @@ def bases_of(values: FloatArray, slots: Mapping[str, IntArray]) -> list[Forecast
 def _running_mean(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean of the values before each, and 1 / their number; S x (K + 1)."""
     known = ~np.isnan(values)
-    zero = np.zeros((len(values), 1))
-    counts = np.concatenate([zero, np.cumsum(known, axis=1)], axis=1)
+    counts = _sums_before(known)
     # About the first value known, for sums of large numbers lose the small ones.
     start = _first(values)
-    sums = np.concatenate(
-        [zero, np.cumsum(np.where(known, values - start[:, None], 0.0), axis=1)], axis=1
-    )
+    sums = _sums_before(np.where(known, values - start[:, None], 0.0))
     with np.errstate(invalid="ignore", divide="ignore"):
         mean: FloatArray = sums / counts + start[:, None]
         leverage: FloatArray = np.divide(1.0, counts)
     return np.asarray(np.where(counts >= 1, mean, np.nan), dtype=float), leverage
+
+
+def _sums_before(terms: FloatArray | BoolArray) -> FloatArray:
+    """Sum of the terms before each, and of all of them; S x (K + 1)."""
+    return np.concatenate([np.zeros((len(terms), 1)), np.cumsum(terms, axis=1)], axis=1)
 
 
 def is_still(values: FloatArray) -> BoolArray:
@@ -148,19 +150,15 @@ def _running_slots(values: FloatArray, slots: IntArray) -> tuple[FloatArray, Flo
 def _line(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """A straight line through the values before each, by least squares; S x (K + 1)."""
     known = ~np.isnan(values)
-    size, length = values.shape
+    length = values.shape[1]
     start = _first(values)
     y = np.where(known, values - start[:, None], 0.0)
     t = np.arange(length + 1, dtype=float) - length / 2
     past = np.where(known, t[:-1], 0.0)
-
-    def before(terms: FloatArray) -> FloatArray:
-        return np.concatenate([np.zeros((size, 1)), np.cumsum(terms, axis=1)], axis=1)
-
-    n, st, sy = before(known.astype(float)), before(past), before(y)
+    n, st, sy = (_sums_before(terms) for terms in (known, past, y))
     with np.errstate(invalid="ignore", divide="ignore"):
-        stt = before(past * past) - st * st / n
-        sty = before(past * y) - st * sy / n
+        stt = _sums_before(past * past) - st * st / n
+        sty = _sums_before(past * y) - st * sy / n
         away = t - st / n
         expected = start[:, None] + sy / n + sty / stt * away
         leverage = 1 / n + away * away / stt

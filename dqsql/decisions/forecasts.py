@@ -280,10 +280,7 @@ def _outliers(chosen: Chosen) -> BoolArray:
 def newest_step(chosen: Chosen, until: IntArray, least: int) -> tuple[IntArray, FloatArray]:
     """Where the newest run of like misses before `until` begins (-1 for none), and their median.
 
-    Args:
-        chosen: forecasts of S series.
-        until: S, where to end.
-        least: how long a run is, at the least.
+    A run has `least` misses or more.
     """
     errors = np.nan_to_num(chosen.errors)
     typical = median_of(np.abs(chosen.errors)) * SD_OF_MEDIAN

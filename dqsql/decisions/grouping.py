@@ -139,9 +139,7 @@ def group_findings(
 ) -> GroupedFinding | None:
     """Make one finding of what was found in one batch of a model; None if nothing was.
 
-    Args:
-        symptoms: the findings, in any order.
-        segments: number of segments that the batch has; None if it is not known.
+    `segments` is how many the batch has; None if it is not known.
     """
     sorted_symptoms = sorted(symptoms, key=_rank)
     if not sorted_symptoms:

@@ -76,7 +76,8 @@ def updated_findings(
     by_check = _by_check(results)
     rows = {row["finding_id"]: dict(row) for row in stored}
     before = {key: dict(row) for key, row in rows.items()}
-    newest = {row["check_id"]: row for row in sorted(rows.values(), key=_place)}.values()
+    in_order = sorted(rows.values(), key=lambda row: batch_order(row["first_batch"]))
+    newest = {row["check_id"]: row for row in in_order}.values()
     known_no_more = {*retired, *dropped}
     back = {
         row["finding_id"]
@@ -157,9 +158,8 @@ def ends_later(row: Mapping[str, Any]) -> bool:
 def _by_check(results: Iterable[Result]) -> dict[str, dict[str, list[Result]]]:
     results_by_check: dict[str, dict[str, list[Result]]] = {}
     for result in results:
-        results_by_check.setdefault(result.check_id, {}).setdefault(result.batch or "", []).append(
-            result
-        )
+        by_batch = results_by_check.setdefault(result.check_id, {})
+        by_batch.setdefault(result.batch or "", []).append(result)
     return results_by_check
 
 
@@ -226,7 +226,8 @@ def _resolve(
         if is_over and (row["author"] != DQSQL or (repaired and row["resolved_batch"] == batch)):
             continue
         if repaired:
-            _without(row, batch, now)
+            kept = [b for b in row["batches"] if b != batch]
+            row.update(_extent(kept) if kept else _resolved(now, batch))
         behind = [b for b in row["batches"] if batch_order(b) > place]
         if row["resolved_at"] is not None and not (is_over and behind):
             continue
@@ -260,10 +261,6 @@ _NOTICED = ("acknowledged_at", "acknowledged_by")
 _LATER = ("acknowledged_by", "assigned_to", "impact", "readers", "undelivered_at", "undelivered_to")
 # What is opened again is as it was opened.
 REOPENED: Mapping[str, Any] = {**_UNRESOLVED, **dict.fromkeys((*_NOTICED, "muted_until"))}
-
-
-def _place(row: Row) -> Any:
-    return batch_order(row["first_batch"])
 
 
 def _is_back(row: Row, checks: Collection[str], without: Collection[str]) -> bool:
@@ -336,12 +333,13 @@ def _notify_again(row: Row, now: dt.datetime) -> None:
 
 def _verdict_row(result: Result) -> Row:
     """What a finding tells of a verdict, in the columns of dq_results."""
-    verdict: Row = {
+    return {
         "batch": result.batch or "",
         "segment": result.segment,
         "message": result.message,
+        "status": result.status.value,
+        "severity": result.severity.value,
     }
-    return {**verdict, "status": result.status.value, "severity": result.severity.value}
 
 
 def _summary(row: Row, verdicts: Iterable[Row]) -> Row:
@@ -379,15 +377,6 @@ def _segments(bad: Sequence[Row], known: Iterable[str] | None) -> Row:
     worst = {batch: worst_status(statuses).value for batch, statuses in by_batch.items()}
     segments = {v["segment"] for v in bad if v["segment"] and v["status"] == worst[v["batch"]]}
     return {"segments": sorted(segments.union(known or ()))}
-
-
-def _without(row: Row, batch: str, now: dt.datetime) -> None:
-    """Take a batch out of a finding, since it was checked again with success."""
-    batches = [b for b in row["batches"] if b != batch]
-    if batches:
-        row.update(_extent(batches))
-    else:
-        row.update(_resolved(now, batch))
 
 
 def _extent(batches: list[str]) -> Row:

@@ -7,7 +7,9 @@ batch under test they are infinitely far from whatever was usual.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,17 @@ def usable(values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     return np.asarray(np.abs(np.asarray(values, dtype=float)) <= LARGEST, dtype=np.bool_)
 
 
+def finite_values(values: npt.ArrayLike) -> FloatArray:
+    """Return those of some values that are finite."""
+    array = np.asarray(values, dtype=float)
+    return np.asarray(array[np.isfinite(array)], dtype=float)
+
+
+def finite(value: Any) -> Any:
+    """Return a value for JSON: None for NaN and infinities."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def infinite_if_larger(values: npt.ArrayLike) -> FloatArray:
     """Return the values, those beyond `LARGEST` as infinities of their sign; NaN stays NaN."""
     array = np.asarray(values, dtype=float)
@@ -34,10 +47,8 @@ def for_zero(values: FloatArray) -> FloatArray:
     """Return what a zero counts as where logarithms are taken: half of the smallest step, S.
 
     The least of prices that are rounded to cents is 0.02, 0.01 or, now and then, 0: that is one
-    step, not infinitely far. Where values differ in their last digits only, it is nearly so.
-
-    Args:
-        values: S x K past values.
+    step, not infinitely far. Where past values (S x K) differ in their last digits only, it is
+    nearly so.
     """
     ordered = np.sort(np.where(values > 0, values, np.nan), axis=1)
     steps = np.diff(ordered, axis=1, prepend=0.0)
@@ -55,9 +66,7 @@ def packed(
 ) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray]]:
     """Yield series with equally many known values together: which rows, and these values, dense.
 
-    Args:
-        values: S x P.
-        known: S x P, which values count; a series without any is left out.
+    Of S x P values those that are `known` count; a series without any is left out.
     """
     counts = known.sum(axis=1)
     for count in np.flatnonzero(np.bincount(counts)):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import compress
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ import scipy
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.forecasts import median_of
-from dqsql.decisions.magnitudes import infinite_if_larger, usable
+from dqsql.decisions.magnitudes import finite, infinite_if_larger, usable
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, aggregate, resolution
 from dqsql.decisions.novelty_rate import evenly_spaced, surprise
 from dqsql.decisions.seasonal import seasons_at
@@ -105,14 +105,12 @@ class NoveltyDecision:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable form; NaN and infinities are None."""
         names = ("score", "threshold", "expected", "p_value")
-        data: dict[str, Any] = {name: _finite(getattr(self, name)) for name in names}
+        data = {name: finite(getattr(self, name)) for name in names}
         data |= {"status": self.status, "history_size": self.history_size}
         data["missing"] = [str(f) for f in self.missing]
         data["ignored"] = [str(f) for f in self.ignored]
         data["contributions"] = [
-            {"column": c.feature.column, "metric": c.feature.metric}
-            | {n: _finite(getattr(c, n)) for n in ("observed", "expected", "lower", "upper")}
-            | {"score": _finite(c.score)}
+            asdict(c.feature) | {n: finite(getattr(c, n)) for n in c.__slots__ if n != "feature"}
             for c in self.contributions
         ]
         return data
@@ -202,26 +200,22 @@ def decide_novelty(
         there = ~np.isnan(observed)
         if not there.any():
             return _undecided("no_value", "no metric that can be compared has a value", size)
-        if config.keeps_rate:
+        if config.detector != "knn":
+            scored = _other_detector(training[counted], tested, config)
+        elif not config.keeps_rate:
+            scored = _full_space(training[counted], tested, config)
+        else:
             # Of one without a value, what it usually is need not be what is expected of it.
             able = [feature for feature, use in zip(chosen, there, strict=True) if use]
             floor = resolution(able, training[counted][:, there], rows)
             scored = _at_rate(
                 able, training[:, there], tested[there], floor, counted, clock, config, warned
             ).among(there, center)
-        else:
-            scored = _score(training[counted], tested, config)
         # Told as they are, also where they are larger than can be squared.
         shown = np.asarray(new, dtype=float)[compared]
         usual = known[counted][:, compared].mean(axis=0) >= _USUALLY
         missing = tuple(compress(chosen, ~there & usual))
         return _decision(chosen, training[counted], shown, scored, ignored, missing, config)
-
-
-def _score(training: FloatArray, tested: FloatArray, config: NoveltyConfig) -> _Scored:
-    if config.detector != "knn":
-        return _other_detector(training, tested, config)
-    return _full_space(training, tested, config)
 
 
 # --- a false-positive rate ---------------------------------------------------------------------
@@ -282,26 +276,21 @@ def _full_space(training: FloatArray, tested: FloatArray, config: NoveltyConfig)
     points, query = scaled(training, tested)
     k = min(config.k, len(points) - 1)
     power = _POWER[config.distance]
-    if np.isinf(query).any():
-        parts = np.where(np.isinf(query), np.inf, 0.0)
-        own = scipy.spatial.KDTree(points).query(points, k + 1, p=power)[0][:, 1:]
-        return _Scored(aggregate(own, config.aggregation, axis=1), np.inf, parts)
     tree = scipy.spatial.KDTree(points)
     # The nearest of a training batch is itself (or its double): the first column goes.
-    own = np.atleast_2d(tree.query(points, k + 1, p=power)[0])[:, 1:]
+    own = aggregate(tree.query(points, k + 1, p=power)[0][:, 1:], config.aggregation, axis=1)
+    if np.isinf(query).any():
+        return _Scored(own, np.inf, np.where(np.isinf(query), np.inf, 0.0))
     distances, positions = (np.atleast_1d(a) for a in tree.query(query, k, p=power))
     whole = float(aggregate(distances, config.aggregation, axis=0))
     parts = _parts(np.abs(points[positions] - query), distances, config)
-    return _Scored(aggregate(own, config.aggregation, axis=1), whole, parts)
+    return _Scored(own, whole, parts)
 
 
 def _parts(deltas: FloatArray, distances: FloatArray, config: NoveltyConfig) -> FloatArray:
     """Each metric's part of the aggregated distance; the parts add up to it.
 
-    Args:
-        deltas: k x F absolute differences to the neighbours, nearest first.
-        distances: the k distances.
-        config: settings.
+    `deltas` are the k x F absolute differences to the neighbours, nearest first.
     """
     if config.distance == "chebyshev":
         split = (deltas == deltas.max(axis=1, keepdims=True)).astype(float)
@@ -425,10 +414,6 @@ def _rounded_expectation(contribution: MetricContribution) -> float:
     metric = contribution.feature.metric
     least = None if metric in SIGNED_METRICS or contribution.lower < 0 else 0
     return float(f"{np.clip(contribution.expected, least, 1 if metric in _SHARES else None):.3g}")
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 def feature_vector(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 
@@ -98,10 +98,6 @@ class NoveltyConfig:
         if not self.adaptive_contamination:
             return self.rate
         return max(self.rate, min(1.0 / size, 0.25))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable form; `novelty_config(**d)` reads it."""
-        return asdict(self)
 
 
 def novelty_config(*positional: object, **named: object) -> NoveltyConfig:

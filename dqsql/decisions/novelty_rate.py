@@ -117,14 +117,9 @@ def surprise(
 
 
 def _without_furthest(errors: FloatArray, floors: FloatArray, warned: BoolArray) -> FloatArray:
-    """Misses, without the furthest of each batch that was warned of, unless a metric's recur.
+    """Misses (F x K), without the furthest of each batch that was warned of, unless they recur.
 
     By one of ten times its usual size, all sizes would be usual.
-
-    Args:
-        errors: F x K; NaN where there is none.
-        floors: F, > 0.
-        warned: K, which batches were warned of.
     """
     known = ~np.isnan(errors)
     # Of batches that are left out, nothing counts.
@@ -140,12 +135,7 @@ def _without_furthest(errors: FloatArray, floors: FloatArray, warned: BoolArray)
 
 
 def _beside(past: FloatArray, miss: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What the misses of all other metrics leave of each, of K past batches and of a new one.
-
-    Args:
-        past: K x F misses; NaN where there is none.
-        miss: F.
-    """
+    """What the misses of all other metrics leave of each, of K x F past ones and of F new ones."""
     size, count = past.shape
     if count == 1 or size < _FEWEST_TOGETHER:
         return past, miss
@@ -170,11 +160,7 @@ def _exceptions(values: FloatArray, tested: FloatArray) -> FloatArray:
 
     They have no tails to speak of: after two ones in a hundred batches, -1 is about as probable as
     these. One is the least that whole numbers can be: once one of them was, all tell together how
-    often that happens.
-
-    Args:
-        values: F x K past values.
-        tested: F.
+    often that happens. The past `values` are F x K.
     """
     rare = (values == 0).mean(axis=1) > _NEARLY_ALWAYS
     whole = rare & (values == np.rint(values)).all(axis=1) & (tested == np.rint(tested))
@@ -189,12 +175,8 @@ def _exceptions(values: FloatArray, tested: FloatArray) -> FloatArray:
 def _first_steps(values: FloatArray, tested: FloatArray, inward: FloatArray) -> FloatArray:
     """How probable it is that one of several values is missing for once, F; 0 of other changes.
 
-    By the rule of succession: that a rare value was there each time is no promise.
-
-    Args:
-        values: F x K past values.
-        tested: F.
-        inward: F, see `surprise`.
+    By the rule of succession: that a rare value was there each time is no promise. The past
+    `values` are F x K; for `inward` see `surprise`.
     """
     whole = values[:, 0] == np.rint(values[:, 0])
     with np.errstate(invalid="ignore"):
@@ -234,12 +216,7 @@ def evenly_spaced(
 
     The oldest date of a full copy stays where it is, and is two days further from the batch if one
     is missing between. That is no news of the values. Nor is that dates moved on with the batches.
-
-    Args:
-        features: the F metrics.
-        training: those of the batches that are counted.
-        counted: K, which these are.
-        times: K + 1.
+    `training` are metrics of the batches that are counted, of K; there are K + 1 `times`.
     """
     shift = np.zeros((len(counted) + 1, len(features)))
     if times is None or np.isnat(times).any() or len(times) < 3:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import BetaBinomial, share_limit
-from dqsql.decisions.magnitudes import without_outliers
+from dqsql.decisions.magnitudes import finite_values, without_outliers
 from dqsql.decisions.stationarity import Transform
 from dqsql.model.metric_traits import (
     COUNTED_SHARES,
@@ -88,9 +88,7 @@ class Clause:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable form; an open bound is None."""
-        data = {name: getattr(self, name) for name in self.__slots__}
-        data["transform"] = self.transform.to_dict()
-        data["catches"] = list(self.catches)
+        data = asdict(self) | {"catches": list(self.catches)}
         for name in ("lower", "upper"):
             data[name] = None if abs(data[name]) == float("inf") else data[name]
         return data
@@ -212,8 +210,7 @@ class UsualRows(NamedTuple):
     @classmethod
     def of(cls, rows: npt.ArrayLike) -> UsualRows:
         """Those of the batches before, oldest first; NaN for one that is left out."""
-        known = np.asarray(rows, dtype=float)
-        known = known[np.isfinite(known)]
+        known = finite_values(rows)
         if not known.size:
             return cls()
         last, middle = float(known[-1]), float(np.median(known))
@@ -228,12 +225,7 @@ def of_usual_rows(metric: str, values: FloatArray, rows: FloatArray) -> FloatArr
 
     A Sunday of ten rows among days of a thousand would widen the bounds of all days. What the
     number of rows moves by itself is left as it is, and so is what too few others have. A distance
-    says little after such a batch, too.
-
-    Args:
-        metric: name of the metric.
-        values: of the batches, oldest first.
-        rows: their numbers of rows; NaN for one that is left out.
+    says little after such a batch, too. Of a batch that is left out the number of `rows` is NaN.
     """
     if metric in BY_ROWS | _RAISED | _LOWERED:
         return values
@@ -255,12 +247,7 @@ def limits_by_rows(
     What is estimated from fewer rows varies more: by the square root of how much fewer they are,
     of distances by as much. Nothing is said where their number alone moves the metric: the least
     of few values is larger, and more of them are distinct. Hardly any rows are compared with the
-    median of the others: the fewest may be hardly any, too.
-
-    Args:
-        clause: the bound, calibrated.
-        rows: rows of each batch; NaN for unknown.
-        usual: those of the batches before.
+    median of the others: the fewest may be hardly any, too. Unknown numbers of `rows` are NaN.
     """
     lower, upper = np.full(rows.shape, clause.lower), np.full(rows.shape, clause.upper)
     hardly_any = usual.are_hardly_any(rows)
@@ -293,12 +280,8 @@ def limit_after_odd(clause: Clause, history: npt.ArrayLike, upper: FloatArray) -
 
     A distance hangs on two batches. The one after an odd batch is far from it too, at most by as
     much as it may be from the one before both: by the triangle inequality, which holds for most of
-    the distances, and nearly for the others.
-
-    Args:
-        clause: the bound, calibrated.
-        history: values of the metric in the batches before, oldest first; NaN for none.
-        upper: the transformed bounds.
+    the distances, and nearly for the others. The bounds in `upper` are transformed, `history` is
+    not.
     """
     if clause.metric not in DISTANCE_METRICS or clause.transform.lag:
         return upper
@@ -355,13 +338,8 @@ def breaks(
 ) -> npt.NDArray[np.bool_]:
     """Return which of many possible next batches a program would not pass.
 
-    Args:
-        program: the program.
-        history: per metric, values of accepted batches before, oldest first.
-        new: per metric, the values of the possible batches, each of length `size`; NaN for none,
-            which passes only where good batches have none either.
-        size: how many there are.
-        warned: as for `evaluate`.
+    There are `size` of them, with as many values of each metric in `new`: NaN for none, which
+    passes only where good batches have none either. `history` and `warned` are as for `evaluate`.
     """
     out = np.zeros(size, dtype=bool)
     rows = np.asarray(new.get(ROWS, np.full(size, np.nan)), dtype=float)
@@ -394,27 +372,17 @@ def is_next_whole(
     """Return which quartiles of whole numbers are no more than one away from one of before.
 
     Where a quarter of the ratings are 3 or less, the quartile is 3 on one day and 4 on the next.
-    The mean then hardly moves.
-
-    Args:
-        metric: the quartile; of other metrics it is none.
-        history: per metric, values of the batches before.
-        new: per metric, those of possible next batches, or of one.
+    The mean then hardly moves. Of other metrics than quartiles it is none; `new` has the values of
+    possible next batches, or of one.
     """
     values = np.asarray(new.get(metric, np.nan), dtype=float)
-    past, means = (_known(history.get(name, ())) for name in (metric, "mean"))
+    past, means = (finite_values(history.get(name, ())) for name in (metric, "mean"))
     if metric not in QUARTILES or not past.size or (past != np.rint(past)).any() or not means.size:
         return np.zeros(values.shape, dtype=np.bool_)
     nearest = np.abs(values[..., None] - np.unique(past)).min(axis=-1)
     moved = np.abs(np.asarray(new.get("mean", np.nan), dtype=float) - means.mean())
     steady = moved <= _STEADY * means.std()
     return np.asarray((nearest <= 1) & (values == np.rint(values)) & steady)
-
-
-def _known(values: npt.ArrayLike) -> FloatArray:
-    numbers: FloatArray = np.asarray(values, dtype=float)
-    finite: FloatArray = numbers[np.isfinite(numbers)]
-    return finite
 
 
 def empty_by_chance(
@@ -427,12 +395,7 @@ def empty_by_chance(
 
     Few rows of a column that is mostly null may have none: then its other metrics have none, too.
     So it is if the shares before make that as probable as 1 in 1,000, or if a bound on nulls would.
-
-    Args:
-        program: the program.
-        history: per metric, values of the batches before.
-        complete: the share of rows with a value of each batch.
-        rows: its number of rows.
+    `complete` is the share of rows with a value of each batch.
     """
     complete, rows = np.asarray(complete, dtype=float), np.asarray(rows, dtype=float)
     before, sizes = (np.asarray(history.get(m, ()), dtype=float) for m in (COMPLETE, ROWS))

@@ -44,14 +44,6 @@ _SAME = 1e-9
 _OF_RUN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?")
 
 
-def newest_reviews(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """The newest verdict on each batch, by model and batch, from rows of dq_reviews."""
-    return {
-        model: {batch: row["verdict"] for batch, row in by_batch.items()}
-        for model, by_batch in newest_rows(rows).items()
-    }
-
-
 def newest_rows(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """The newest row of dq_reviews about each batch, by model and batch."""
     newest_by_model: dict[str, dict[str, Mapping[str, Any]]] = {}

@@ -31,6 +31,7 @@ import scipy
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import BetaBinomial, learn, share_limit
+from dqsql.decisions.magnitudes import finite_values
 from dqsql.errors import DecisionError
 
 # A column: numbers with NaN for nulls, or texts with None for them.
@@ -84,7 +85,7 @@ class RowFeature:
             # Differences of the largest doubles would overflow.
             return np.asarray(np.clip(numbers, -1e300, 1e300), dtype=float)
         if self.kind == LENGTH:
-            return np.array([np.nan if v is None else float(len(v)) for v in values])
+            return _lengths(values)
         return np.array([_rarity(v, self.shares, self.unseen) for v in values])
 
 
@@ -93,20 +94,19 @@ def _rarity(value: str | None, shares: Mapping[str, float], unseen: float) -> fl
 
 
 def learn_feature(name: str, values: Column, batches: npt.NDArray[np.int64]) -> RowFeature | str:
-    """Learn how to read a column; a text that says why it is left out.
+    """Learn how to read a column of mostly good rows; a text that says why it is left out.
 
-    Args:
-        name: the column.
-        values: its values in rows that are mostly good.
-        batches: the place of each row's batch in time, from 0.
+    `batches` are the places of the rows' batches in time, from 0.
     """
     if isinstance(values, np.ndarray):
-        return _number(name, np.asarray(values, dtype=float), batches)
-    return _text(name, list(values), batches)
+        return _number(name, NUMBER, np.asarray(values, dtype=float), batches)
+    return _text(name, values, batches)
 
 
-def _number(name: str, values: FloatArray, batches: npt.NDArray[np.int64]) -> RowFeature | str:
-    finite = values[np.isfinite(values)]
+def _number(
+    name: str, kind: str, values: FloatArray, batches: npt.NDArray[np.int64]
+) -> RowFeature | str:
+    finite = finite_values(values)
     if not finite.size:
         return "it has no values"
     if _moves(np.where(np.isfinite(values), values, np.nan), batches):
@@ -114,7 +114,12 @@ def _number(name: str, values: FloatArray, batches: npt.NDArray[np.int64]) -> Ro
     centre = float(np.median(finite))
     infinite = float(np.mean(np.isinf(values)))
     shares = {_INFINITE: infinite} if infinite >= _OFTEN else {}
-    return RowFeature(name, NUMBER, centre, _spread(finite), f"{centre:.6g}", shares, 0.0)
+    usual = f"{centre:.6g}" if kind == NUMBER else f"{centre:.0f} characters"
+    return RowFeature(name, kind, centre, _spread(finite), usual, shares, 0.0)
+
+
+def _lengths(values: Column) -> FloatArray:
+    return np.array([np.nan if v is None else float(len(v)) for v in values])
 
 
 def _text(
@@ -122,16 +127,10 @@ def _text(
 ) -> RowFeature | str:
     counts = Counter(v for v in values if v is not None)
     rows = sum(counts.values())
+    if len(counts) > max(_MANY_SHARE * rows, 2) or len(counts) > _MANY:
+        return _number(name, LENGTH, _lengths(values), batches)
     if not rows:
         return "it has no values"
-    if len(counts) > max(_MANY_SHARE * rows, 2) or len(counts) > _MANY:
-        lengths = np.array([np.nan if v is None else float(len(v)) for v in values])
-        if _moves(lengths, batches):
-            return "its values keep moving from batch to batch"
-        finite = lengths[np.isfinite(lengths)]
-        centre = float(np.median(finite))
-        usual = f"{centre:.0f} characters"
-        return RowFeature(name, LENGTH, centre, _spread(finite), usual, {}, 0.0)
     if _news(values, batches) > _MOVING:
         return "its values change from batch to batch"
     total = rows + len(counts) + 1
@@ -186,9 +185,9 @@ SUBSAMPLES, SUBSAMPLE = 50, 64
 # What a null counts for in a column, in deviations: more the rarer nulls are.
 _MOST_FOR_NULL = _CONSTANT_STEP
 _CHUNK = 512
-# Rows that say how much of a score is usual for each column, and the least share that is told.
+# Rows that say how much of a score is usual for each column, and which shares are told.
 _USUAL_ROWS = 500
-_LEAST_SHARE = 0.05
+_LEAST_SHARE, _MOST_REASONS = 0.05, 5
 _SEED = 0
 
 _Columns = Mapping[str, Column]
@@ -209,7 +208,7 @@ class RowModel:
 
     def scores(self, columns: _Columns) -> FloatArray:
         """How unlike good rows each row is, >= 0, in deviations summed over columns."""
-        numbers, missing = self._numbers(columns)
+        numbers, missing = _numbers(self.features, columns)
         groups = len(self.points) // self.size
         distances = [
             scipy.spatial.distance.cdist(part, self.points, "cityblock")
@@ -223,7 +222,7 @@ class RowModel:
 
     def parts(self, columns: _Columns) -> FloatArray:
         """The part of each column (feature) in each row's score: rows x features."""
-        numbers, missing = self._numbers(columns)
+        numbers, missing = _numbers(self.features, columns)
         groups = len(self.points) // self.size
         parts = missing * self.nulls
         for group in range(groups):
@@ -234,26 +233,19 @@ class RowModel:
             parts = parts + np.abs(numbers - nearest) / groups
         return parts
 
-    def _numbers(self, columns: _Columns) -> tuple[FloatArray, FloatArray]:
-        """The rows as numbers, nulls at the centre, and where the nulls are."""
-        raw = np.column_stack([f.numbers(columns[f.column]) for f in self.features])
-        missing = np.isnan(raw)
-        return np.where(missing, 0.0, raw), missing.astype(float)
+
+def _numbers(features: Sequence[RowFeature], columns: _Columns) -> tuple[FloatArray, FloatArray]:
+    """The rows as numbers, nulls at the centre, and where the nulls are."""
+    raw = np.column_stack([f.numbers(columns[f.column]) for f in features])
+    missing = np.isnan(raw)
+    return np.where(missing, 0.0, raw), missing.astype(float)
 
 
 def fit_rows(
     features: Sequence[RowFeature], columns: _Columns, places: npt.NDArray[np.intp]
 ) -> RowModel:
-    """Learn from good rows.
-
-    Args:
-        features: the columns that take part.
-        columns: values of all rows.
-        places: the rows to learn from, by their numbers.
-    """
-    raw = np.column_stack([f.numbers(columns[f.column]) for f in features])[places]
-    missing = np.isnan(raw)
-    rows = np.where(missing, 0.0, raw)
+    """Learn from good rows, which are at some `places` of the `columns`."""
+    rows, missing = (part[places] for part in _numbers(features, columns))
     size = min(SUBSAMPLE, len(rows))
     random = np.random.default_rng(_SEED)
     chosen = [random.choice(len(rows), size, replace=False) for _ in range(SUBSAMPLES)]
@@ -279,20 +271,18 @@ class RowDetector:
     left_out: Mapping[str, str]
     usual: FloatArray
 
-    def reasons(self, columns: _Columns, most: int = 5) -> list[list[dict[str, Any]]]:
+    def reasons(self, columns: _Columns) -> list[list[dict[str, Any]]]:
         """Why rows are odd: for each its columns by their share in what is unusual of its score.
 
         A reason has the column, its share in (0, 1], the row's value and a usual one.
         """
         parts = np.maximum(self.model.parts(columns) - self.usual, 0.0)
-        return [self._reasons(columns, row, own, most) for row, own in enumerate(parts)]
+        return [self._reasons(columns, row, own) for row, own in enumerate(parts)]
 
-    def _reasons(
-        self, columns: _Columns, row: int, parts: FloatArray, most: int
-    ) -> list[dict[str, Any]]:
+    def _reasons(self, columns: _Columns, row: int, parts: FloatArray) -> list[dict[str, Any]]:
         total = float(parts.sum())
         reasons = []
-        for place in np.argsort(-parts, kind="stable")[:most]:
+        for place in np.argsort(-parts, kind="stable")[:_MOST_REASONS]:
             feature, share = self.model.features[place], float(parts[place]) / max(total, 1e-300)
             if share < _LEAST_SHARE:
                 break

@@ -240,13 +240,10 @@ class Month(SeasonalBaseline):
 
 
 def filled(values: FloatArray, period: int) -> FloatArray:
-    """Fill gaps by the value a period before, else a period after, else by interpolation.
+    """Fill gaps (NaN) by the value a period before, else one after, else by interpolation.
 
-    With the usual change over a period added: a growing value has grown meanwhile.
-
-    Args:
-        values: NaN for gaps; at least one is known.
-        period: length of the season in batches.
+    With the usual change over a period added: a growing value has grown meanwhile. At least one
+    value is known; `period` counts batches.
     """
     out = values.copy()
     changes = values[period:] - values[:-period]
@@ -304,10 +301,7 @@ class Stl(strategies.LearnedStrategy):
         given = series.values[-_MOST_SEASONS * self.period :]
         measured = ~np.isnan(given)
         known, least = int(np.count_nonzero(measured)), _LEAST_SEASONS * self.period
-        if known < least:
-            raise strategies.TooLittleHistoryError(
-                f"{least} values are needed (three seasons), there are {known}"
-            )
+        strategies.TooLittleHistoryError.unless(known, least, " (three seasons)")
         values = filled(given, self.period)
         expected, residuals = decompose(values, self.period, self.robust)
         # By whole seasons: it hardly changes within one, and 64 decompositions are dear.
@@ -324,10 +318,7 @@ class Stl(strategies.LearnedStrategy):
 def decompose(values: FloatArray, period: int, robust: bool = False) -> tuple[float, FloatArray]:
     """Return what STL lets one expect of the value after the last, and its residuals.
 
-    Args:
-        values: T values without gaps, T >= 2 periods.
-        period: length of the season.
-        robust: whether outliers get less weight.
+    There are no gaps, and at least two periods. If `robust`, outliers get less weight.
     """
     # Takes a second, which commands that need no STL do not spend.
     from statsmodels.tsa.seasonal import STL

@@ -176,12 +176,8 @@ def comparable(sizes: Sequence[float], rows: float, min_history: int = _MIN_HIST
     """The places of the batches before that have enough rows to be compared with.
 
     A quiet Sunday of ten rows may lack what each weekday has, and in a night's batch of few rows a
-    share is small by chance. All of them, where too few are left.
-
-    Args:
-        sizes: number of values of each batch before.
-        rows: that of this one.
-        min_history: so many batches must be left.
+    share is small by chance. `sizes` are numbers of values of batches, `rows` that of this one. All
+    of them, where fewer than `min_history` are left.
     """
     for part in _COMPARABLE:
         large = [i for i, size in enumerate(sizes) if size >= part * rows]

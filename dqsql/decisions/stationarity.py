@@ -95,10 +95,6 @@ class Transform:
             raw = np.asarray(value, dtype=float) + self._offset(history)
             return np.asarray(np.exp(raw) if self.log else raw, dtype=float)
 
-    def to_dict(self) -> dict[str, object]:
-        """Return a JSON-serialisable form."""
-        return {"log": self.log, "lag": self.lag}
-
     def _scale(self, values: npt.ArrayLike) -> FloatArray:
         array = np.asarray(values, dtype=float)
         if not self.log:
@@ -150,9 +146,7 @@ RECURS = 3
 def furthest_metrics(before: FloatArray, moved: FloatArray) -> IntArray:
     """Return which metric of each of some batches lies furthest out, in usual spreads.
 
-    Args:
-        before: K x M metrics of usual batches; NaN where there is none.
-        moved: N x M, of the others.
+    `before` are K x M metrics of usual batches, `moved` those of the others; NaN for none.
     """
     known = np.isfinite(before)
     values = np.where(known, before, np.where(known.any(axis=0), np.nan, 0.0))
@@ -167,12 +161,8 @@ def like_the_moved(before: FloatArray, moved: FloatArray, since: FloatArray) -> 
     """Return which batches are like some that lay far out, and not like those before.
 
     Each metric that moved says it by the medians that a value is nearer to; most of them decide. If
-    none is far out, as where weekends are, it is the one that moved furthest.
-
-    Args:
-        before: K x M metrics; NaN where there is none. As the others.
-        moved: of the batches that lay far out.
-        since: of N batches since.
+    none is far out, as where weekends are, it is the one that moved furthest. Each part has the
+    metrics of some batches: `before`, of those that lay far out, and of those since.
     """
     parts = [np.where(np.isfinite(part), part, np.nan) for part in (before, moved)]
     there = np.all([np.isfinite(part).any(axis=0) for part in parts], axis=0)
@@ -189,9 +179,7 @@ def like_the_moved(before: FloatArray, moved: FloatArray, since: FloatArray) -> 
     return np.asarray(2 * votes > known.sum(axis=1), dtype=np.bool_)
 
 
-def is_stationary(
-    series: npt.ArrayLike, significance: float = _SIGNIFICANCE
-) -> npt.NDArray[np.bool_]:
+def is_stationary(series: npt.ArrayLike) -> BoolArray:
     """Return, per series (n x K), whether it is constant or the ADF test rejects a unit root.
 
     What is not finite is left out. A series too short for the test is not stationary, unless it is
@@ -214,7 +202,7 @@ def is_stationary(
     tested = ~constant & ~_is_straight(dense, there, scale)
     rest = np.flatnonzero(tested & (lengths >= SHORTEST_FOR_ADF))
     if rest.size:
-        result[rest] = adf_ragged(dense[rest], lengths[rest])[1] < significance
+        result[rest] = adf_ragged(dense[rest], lengths[rest])[1] < _SIGNIFICANCE
     return result
 
 
@@ -251,7 +239,7 @@ def choose_transforms(series: npt.ArrayLike) -> list[Transform | None]:
         rows = open_rows[positive[open_rows]] if tries[0].log else open_rows
         if not rows.size:
             continue
-        passed = _passed(values[rows], tries, need, _SIGNIFICANCE)
+        passed = _passed(values[rows], tries, need)
         stationary_rows = np.flatnonzero(passed.any(axis=1))
         for row, first in zip(
             rows[stationary_rows], passed[stationary_rows].argmax(axis=1), strict=True
@@ -274,9 +262,7 @@ def _tries(most: int) -> list[list[Transform]]:
     return [[Transform()], *differences]
 
 
-def _passed(
-    values: FloatArray, tries: Sequence[Transform], need: int, significance: float
-) -> npt.NDArray[np.bool_]:
+def _passed(values: FloatArray, tries: Sequence[Transform], need: int) -> BoolArray:
     """Which transforms make which histories stationary, n x tries."""
     count, length = values.shape
     made = np.full((count, len(tries), length), np.nan)
@@ -287,7 +273,7 @@ def _passed(
         if transform.lag:
             able[:, place] = (np.isfinite(series).sum(axis=1) >= need) & transform.reaches(values)
     passed = np.zeros((count, len(tries)), dtype=np.bool_)
-    passed[able] = is_stationary(made[able], significance)
+    passed[able] = is_stationary(made[able])
     return passed
 
 

@@ -80,6 +80,12 @@ class Prediction:
 class TooLittleHistoryError(Exception):
     """Too few past values; the message says how many are needed. Caught in `anomaly`."""
 
+    @classmethod
+    def unless(cls, there: int, needed: int, what: str = "") -> None:
+        """Raise it unless there are so many values as are needed."""
+        if there < needed:
+            raise cls(f"{needed} values are needed{what}, there are {there}")
+
 
 class Undecidable(Exception):
     """The history cannot be modelled by the strategy; the message says why. Caught in `anomaly`."""
@@ -116,8 +122,7 @@ class Series:
             TooLittleHistoryError: there are fewer than two values.
         """
         known = np.flatnonzero(~np.isnan(self.values))
-        if known.size < 2:
-            raise TooLittleHistoryError(f"2 values are needed, there are {known.size}")
+        TooLittleHistoryError.unless(known.size, 2)
         changes = np.full(self.values.shape, np.nan)
         changes[known[1:]] = np.diff(self.values[known]) / np.diff(known)
         last, batches = self.newest
@@ -324,8 +329,7 @@ class BatchNormal(LearnedStrategy):
         values = series.known
         if self.include_new and math.isfinite(series.new):
             values = np.append(values, series.new)
-        if values.size < 2:
-            raise TooLittleHistoryError(f"2 values are needed, there are {values.size}")
+        TooLittleHistoryError.unless(values.size, 2)
         mean, size = float(values.mean()), values.size
         away = values - mean
         spread = float(np.sqrt(np.dot(away, away) / (size - 1)))
@@ -388,8 +392,7 @@ class OnlineNormal(LearnedStrategy):
             return self._as_deequ(values, series.new)
         low, high, _ = (self.widths() or [(DEFAULT_DEVIATIONS, DEFAULT_DEVIATIONS, None)])[0]
         mean, spread, taken, errors = self._online(values.tolist(), low, high)
-        if taken < 2:
-            raise TooLittleHistoryError(f"2 values are needed, there are {taken}")
+        TooLittleHistoryError.unless(taken, 2)
         left_out = values.size - taken
         basis = f"running {_mean_of(taken)}"
         if left_out:
@@ -439,8 +442,7 @@ class OnlineNormal(LearnedStrategy):
     def _as_deequ(self, values: FloatArray, new: float) -> Prediction:
         """Mean and deviation (n) of all values and the new one; no bounds at the start."""
         every = np.append(values, new) if math.isfinite(new) else values
-        if every.size < 2:
-            raise TooLittleHistoryError(f"2 values are needed, there are {every.size}")
+        TooLittleHistoryError.unless(every.size, 2)
         mean, spread = float(every.mean()), float(every.std())
         if every.size - 1 < every.size * _or_a_tenth(self.ignore_start):
             spread = math.inf

@@ -50,12 +50,9 @@ class Auto(strategies.LearnedStrategy):
         "relearn_after": at_least(2)
     }
 
-    def obstacle(self, series: strategies.Series) -> Exception | None:
-        """Why a history cannot be modelled, or None."""
-        known = series.known.size
-        if known >= _LEAST:
-            return None
-        return strategies.TooLittleHistoryError(f"{_LEAST} values are needed, there are {known}")
+    def check(self, series: strategies.Series) -> None:
+        """Three values are needed."""
+        strategies.TooLittleHistoryError.unless(series.known.size, _LEAST)
 
     @property
     def reach(self) -> int | None:
@@ -64,9 +61,7 @@ class Auto(strategies.LearnedStrategy):
 
     def predict(self, series: strategies.Series) -> strategies.Prediction:
         """As `predict_many` for one."""
-        obstacle = self.obstacle(series)
-        if obstacle is not None:
-            raise obstacle
+        self.check(series)
         return self.predict_many([series])[0]
 
     def predict_many(self, many: Sequence[strategies.Series]) -> list[strategies.Prediction]:

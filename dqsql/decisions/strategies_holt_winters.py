@@ -102,45 +102,40 @@ class HoltWinters(strategies.LearnedStrategy):
             TooLittleHistoryError: one of the histories is too short.
             Undecidable: one of them cannot be modelled.
         """
-        values = [self._usable(series) for series in many]
-        predictions: list[strategies.Prediction | None] = [None] * len(many)
-        if self.fit == "fast":
-            lengths = np.array([v.size for v in values])
-            for length in np.unique(lengths):
-                rows = np.flatnonzero(lengths == length)
-                for start in range(0, rows.size, _CHUNK):
-                    chunk = rows[start : start + _CHUNK]
-                    expected, errors = self.fast(np.stack([values[i] for i in chunk]))
-                    for i, forecast, error in zip(chunk, expected, errors, strict=True):
-                        predictions[i] = self._prediction(many[i], float(forecast), error)
-        else:
-            for i, series in enumerate(many):
-                forecast, error = self._by_statsmodels(values[i])
-                predictions[i] = self._prediction(series, forecast, error)
-        return [p for p in predictions if p is not None]
+        for series in many:
+            self.check(series)
+        values = [self._filled(series) for series in many]
+        if self.fit != "fast":
+            fitted = (self._by_statsmodels(v) for v in values)
+            return [self._prediction(s, *fit) for s, fit in zip(many, fitted, strict=True)]
+        predictions: dict[int, strategies.Prediction] = {}
+        lengths = np.array([v.size for v in values])
+        for length in np.unique(lengths):
+            rows = np.flatnonzero(lengths == length)
+            for start in range(0, rows.size, _CHUNK):
+                chunk = rows[start : start + _CHUNK]
+                expected, errors = self.fast(np.stack([values[i] for i in chunk]))
+                for i, forecast, error in zip(chunk, expected, errors, strict=True):
+                    predictions[i] = self._prediction(many[i], float(forecast), error)
+        return [predictions[i] for i in range(len(many))]
 
-    def obstacle(self, series: strategies.Series) -> Exception | None:
-        """Why a history cannot be modelled, or None."""
-        try:
-            self._usable(series)
-        except (strategies.TooLittleHistoryError, strategies.Undecidable) as reason:
-            return reason
-        return None
-
-    def _usable(self, series: strategies.Series) -> FloatArray:
+    def check(self, series: strategies.Series) -> None:
+        """Two seasons are needed, and values above 0 for factors."""
         known = series.known
-        least = max(_LEAST, 2 * self.period)
-        if known.size < least:
-            raise strategies.TooLittleHistoryError(
-                f"{least} values are needed (two seasons), there are {known.size}"
-            )
-        if "multiplicative" in (self.trend, self.seasonal) and known.min() <= 0:
+        strategies.TooLittleHistoryError.unless(known.size, self.min_history, " (two seasons)")
+        if self._by_factors and known.min() <= 0:
             raise strategies.Undecidable(
                 "multiplicative Holt-Winters needs values above 0, the least in the history is"
                 f" {known.min():g}"
             )
-        if "multiplicative" in (self.trend, self.seasonal):
-            # By factors: a sum might be below 0.
+
+    @property
+    def _by_factors(self) -> bool:
+        return "multiplicative" in (self.trend, self.seasonal)
+
+    def _filled(self, series: strategies.Series) -> FloatArray:
+        if self._by_factors:
+            # A sum might be below 0.
             by_factors = np.exp(filled(np.log(series.values), self.period))
             return np.where(np.isnan(series.values), by_factors, series.values)
         return filled(series.values, self.period)
@@ -185,14 +180,7 @@ class HoltWinters(strategies.LearnedStrategy):
         return forecast, errors
 
     def fast(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Fit many series of equal length.
-
-        Args:
-            values: S x T, finite.
-
-        Returns:
-            Forecasts one step ahead (S) and errors one step ahead (S x T).
-        """
+        """Fit S series of T finite values: forecasts (S) and errors (S x T) one step ahead."""
         y = np.ascontiguousarray(values.T)
         grid = np.array(_GRID).T[:, :, None]
         best, least = self._best(y, np.broadcast_to(grid, (3, len(_GRID), y.shape[1])))

@@ -113,8 +113,7 @@ class AbsoluteChange(FixedLimits):
         known = series.known
         if self.order == 0:
             return Prediction(math.nan, "fixed limits", known.size, tuple(self.limits()))
-        if known.size < self.order:
-            raise TooLittleHistoryError(f"{self.order} values are needed, there are {known.size}")
+        TooLittleHistoryError.unless(known.size, self.order)
         old = known[::-1][: self.order]
         weights = [(-1) ** i * math.comb(self.order, i) for i in range(1, self.order + 1)]
         expected = -float(np.dot(weights, old))
@@ -146,8 +145,7 @@ class RelativeRateOfChange(AbsoluteChange):
     def predict(self, series: Series) -> Prediction:
         """Limits times the old value; a change from 0 is infinite, but for one from 0 to 0."""
         known = series.known
-        if known.size < self.order:
-            raise TooLittleHistoryError(f"{self.order} values are needed, there are {known.size}")
+        TooLittleHistoryError.unless(known.size, self.order)
         old = float(known[-self.order])
         limits = tuple(_times(old, limit) for limit in self.limits())
         basis = f"the accepted value {self.order} batches before"

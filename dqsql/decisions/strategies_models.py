@@ -81,8 +81,7 @@ class ModelStrategy(LearnedStrategy):
         """The values that are no odder than past ones were."""
         known = ~np.isnan(series.values)
         values = series.values[known]
-        if values.size < _LEAST:
-            raise TooLittleHistoryError(f"{_LEAST} values are needed, there are {values.size}")
+        TooLittleHistoryError.unless(values.size, _LEAST)
         try:
             return self._predict(values, series.new)
         except _FAILURES as error:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -179,8 +180,7 @@ def fit_tails(
     return Tails(mixed, stacked, degrees, np.where(known, sizes / side_of, np.nan), typical)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Half:
+class _Half(NamedTuple):
     """Student's t folded at zero, fitted to sizes: S x degrees of freedom."""
 
     evidence: FloatArray
@@ -191,10 +191,7 @@ class _Half:
 def _halves(sizes: FloatArray, uses: Sequence[BoolArray]) -> list[_Half]:
     """Fit several choices of the sizes at once, each S x m."""
     joint_fit = _half(np.concatenate([sizes] * len(uses)), np.concatenate(uses))
-    parts = (
-        np.split(part, len(uses))
-        for part in (joint_fit.evidence, joint_fit.scale, joint_fit.uncertainty)
-    )
+    parts = (np.split(part, len(uses)) for part in joint_fit)
     return [_Half(*fitted) for fitted in zip(*parts, strict=True)]
 
 

@@ -10,7 +10,7 @@ from sqlglot.optimizer.simplify import simplify
 
 from dqsql.model.plan import Check, Metric
 from dqsql.model.project import Scope
-from dqsql.model.results import CheckOutcome, MetricValue
+from dqsql.model.results import CheckOutcome
 
 _COMPLETENESS, _NULLS = "completeness", "null_count"
 
@@ -46,15 +46,17 @@ def with_unbatched(
     about = {c.id for c in checks}
     for outcome in outcomes:
         here = outcome.batch == batch and outcome.segment is None and outcome.check.id in about
-        if here and outcome.observed[0].value is not None:
-            yield _with(outcome, rows.get(batch, 0), unbatched)
-        else:
-            yield outcome
+        yield _with(outcome, rows.get(batch, 0), unbatched) if here else outcome
 
 
 def _with(outcome: CheckOutcome, rows: int, unbatched: int) -> CheckOutcome:
     (measured,), check = outcome.observed, outcome.check
-    value = _together(measured, rows, unbatched)
+    if measured.value is None:
+        return outcome
+    if measured.metric == _NULLS:
+        value = measured.value + unbatched
+    else:
+        value = measured.value * rows / (rows + unbatched)
     seen = replace(measured, value=value, sample_size=rows + unbatched)
     holds = _holds(check.predicate, value)
     spotless = outcome.spotless
@@ -64,13 +66,6 @@ def _with(outcome: CheckOutcome, rows: int, unbatched: int) -> CheckOutcome:
         # The predicate is more than comparisons; that rows have no batch is told in any case.
         return outcome
     return replace(outcome, holds=holds, observed=(seen,), spotless=spotless)
-
-
-def _together(measured: MetricValue, rows: int, unbatched: int) -> float:
-    assert measured.value is not None
-    if measured.metric == _NULLS:
-        return measured.value + unbatched
-    return measured.value * rows / (rows + unbatched)
 
 
 def _holds(predicate: exp.Expr, value: float) -> bool | None:

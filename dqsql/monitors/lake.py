@@ -134,7 +134,7 @@ class Lake:
             with translated(f"cannot read {name}"):
                 return sources(
                     self.spark,
-                    [name],
+                    name,
                     root=self.project.root,
                     unreadable=self._refuse_or_note,
                     csv_options=partial(csv_options, self.spark),

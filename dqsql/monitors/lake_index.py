@@ -84,7 +84,7 @@ def _stored(store: Store) -> PatternIndex | None:
         return None
     patterns = rows.filter(is_pattern).sort_by("pattern")
     settings = _settings(totals[0]["settings"])
-    return PatternIndex.of(patterns, columns=totals[0]["columns"], settings=settings)
+    return PatternIndex(patterns, columns=totals[0]["columns"], settings=settings)
 
 
 def _settings(text: str) -> IndexSettings:

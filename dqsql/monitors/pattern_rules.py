@@ -8,6 +8,7 @@ that match, and non-null values. Both add up, so that any union of batches can b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sqlglot import exp
@@ -73,7 +74,7 @@ def judge(
 def to_record(outcome: LearnedPattern | NoPattern) -> dict[str, Any]:
     """What was learned, or why nothing was, as JSON-ready values for `dq_programs`."""
     if isinstance(outcome, LearnedPattern):
-        return outcome.to_dict()
+        return asdict(outcome)
     return {"no_pattern": outcome.code, "reason": outcome.reason}
 
 

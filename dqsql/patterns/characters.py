@@ -29,14 +29,14 @@ JAVA_CLASSES = MappingProxyType(
     }
 )
 
-#: The same classes restricted to ASCII; exact for values for which `str.isascii` holds.
-ASCII_CLASSES = MappingProxyType(
+#: The leaf classes that each of them has, by their codes.
+LEAF_CLASSES = MappingProxyType(
     {
-        "digit": "[0-9]",
-        "letter": "[A-Za-z]",
-        "upper": "[A-Z]",
-        "lower": "[a-z]",
-        "alphanum": "[A-Za-z0-9]",
+        "digit": DIGIT,
+        "letter": UPPER + LOWER + OTHER_LETTER,
+        "upper": UPPER,
+        "lower": LOWER,
+        "alphanum": UPPER + LOWER + OTHER_LETTER + DIGIT,
     }
 )
 
@@ -81,26 +81,23 @@ def shape(value: str) -> str:
     return value.translate(_SHAPES)
 
 
-@lru_cache(maxsize=1)
-def unicode_classes() -> dict[str, str]:
-    r"""Return Python regex character classes over all of Unicode, one for each class name.
+@lru_cache
+def python_classes(*, ascii_only: bool) -> dict[str, str]:
+    r"""Return Python regex character classes, one for each class name.
 
-    Python's `re` knows no `\p{..}`, so the classes are spelt out as ranges. Computed at the first
-    value that is not ASCII (about 0.3 s), then kept.
+    Python's `re` knows no `\p{..}`, so the classes are spelt out as ranges. Those over all of
+    Unicode are computed at the first value that is not ASCII (about 0.3 s), then kept. Those of
+    `ascii_only` are exact for values for which `str.isascii` holds.
     """
-    codes: dict[str, list[int]] = {"digit": [], "letter": [], "upper": [], "lower": []}
-    for code_point in range(sys.maxunicode + 1):
-        category = unicodedata.category(chr(code_point))
-        if category == "Nd":
-            codes["digit"].append(code_point)
-        elif category[0] in "LM":
-            codes["letter"].append(code_point)
-            if category == "Lu":
-                codes["upper"].append(code_point)
-            elif category == "Ll":
-                codes["lower"].append(code_point)
-    codes["alphanum"] = sorted(codes["digit"] + codes["letter"])
-    return {name: f"[{_ranges(points)}]" for name, points in codes.items()}
+    points: dict[str, list[int]] = {code: [] for code in LEAF_CLASSES["alphanum"]}
+    for point in range(128 if ascii_only else sys.maxunicode + 1):
+        code = leaf_class(chr(point))
+        if code in points:
+            points[code].append(point)
+    return {
+        name: f"[{_ranges(sorted(p for code in codes for p in points[code]))}]"
+        for name, codes in LEAF_CLASSES.items()
+    }
 
 
 def _ranges(code_points: list[int]) -> str:

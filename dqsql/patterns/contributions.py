@@ -14,7 +14,7 @@ Beyond the paper, each column is also a rehearsal of validation, see `Backtest`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dqsql.errors import PatternError
@@ -73,43 +73,6 @@ class IndexSettings:
         whole: its patterns may be common once it is merged with the shipped index.
         """
         return max(1, min(self.min_coverage, columns // _COLUMNS_PER_COVERAGE))
-
-
-@dataclass(slots=True)
-class Contribution:
-    """What columns contribute: for each pattern the sums named in `COUNTS`.
-
-    Attributes:
-        columns: number of columns, those without any pattern included.
-        value_bytes: UTF-8 bytes of the sampled values.
-        patterns: pattern -> sums, in the order of `COUNTS`.
-    """
-
-    columns: int
-    value_bytes: int
-    patterns: dict[str, list[int]]
-
-    @classmethod
-    def empty(cls) -> Contribution:
-        """Return the neutral element of merging."""
-        return cls(0, 0, {})
-
-    def add_column(self, values: Iterable[str | None], settings: IndexSettings) -> None:
-        """Add one column's values; beyond `max_values` they are ignored."""
-        kept = [value for value in values if value is not None][: settings.max_values]
-        self.columns += 1
-        self.value_bytes += sum(map(len, kept))
-        for pattern, counts in column_patterns(kept, settings).items():
-            _add(self.patterns, pattern, counts)
-
-
-def _add(patterns: dict[str, list[int]], pattern: str, counts: Sequence[int]) -> None:
-    entry = patterns.get(pattern)
-    if entry is None:
-        patterns[pattern] = list(counts)
-    else:
-        for position, count in enumerate(counts):
-            entry[position] += count
 
 
 def column_patterns(values: Sequence[str], settings: IndexSettings) -> dict[str, tuple[int, ...]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pyarrow.parquet as pq
 
 from dqsql.errors import PatternError
 from dqsql.json_text import read_json
-from dqsql.patterns.contributions import COUNTS, IndexSettings
+from dqsql.patterns.contributions import IndexSettings
 from dqsql.patterns.index import INDEX_SCHEMA, PatternIndex
 
 GENERAL_INDEX_FOLDER = Path(__file__).parent / "data" / "general"
@@ -42,22 +40,4 @@ def load_index(folder: Path) -> PatternIndex:
         settings = IndexSettings(**about["settings"])
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowInvalid) as error:
         raise PatternError(f"the pattern index in {folder} cannot be read: {error}") from error
-    return PatternIndex.of(rows, columns=about["columns"], settings=settings)
-
-
-def save_index(index: PatternIndex, folder: Path) -> None:
-    """Write an index to a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(
-        index.table(),
-        folder / "patterns.parquet",
-        compression="zstd",
-        compression_level=19,
-        use_dictionary=False,
-        column_encoding={
-            "pattern": "DELTA_BYTE_ARRAY",
-            **dict.fromkeys(COUNTS, "DELTA_BINARY_PACKED"),
-        },
-    )
-    about = {"settings": asdict(index.settings), "columns": index.columns}
-    (folder / "index.json").write_text(json.dumps(about), encoding="utf-8")
+    return PatternIndex(rows, columns=about["columns"], settings=settings)

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dqsql.errors import PatternError
 from dqsql.patterns.contributions import COUNTS, IMPURITY_SCALE, IndexSettings
 from dqsql.patterns.parsing import parse_pattern
 
@@ -31,64 +30,36 @@ class PatternIndex:
     """The served part of an index: look-ups of coverage and FPR by pattern.
 
     Attributes:
+        table: the rows as they are stored, with the columns of `INDEX_SCHEMA`.
         settings: how the index was built; inference must generate patterns the same way.
         columns: number of columns in the corpus.
     """
 
-    def __init__(
-        self,
-        patterns: pa.Array | Sequence[str],
-        counts: npt.ArrayLike,
-        *,
-        columns: int,
-        settings: IndexSettings | None = None,
-    ) -> None:
-        """Make an index of patterns and their sums, shape (len(patterns), len(COUNTS))."""
-        self._patterns = (
-            patterns if isinstance(patterns, pa.Array) else pa.array(patterns, pa.string())
-        )
-        self.settings = settings or IndexSettings()
+    def __init__(self, rows: pa.Table, *, columns: int, settings: IndexSettings) -> None:
+        """Make an index of rows with the columns of `INDEX_SCHEMA`, and maybe others."""
+        self.table = rows.select(INDEX_SCHEMA.names).cast(INDEX_SCHEMA)
+        self.settings = settings
         self.columns = columns
-        self._counts = np.asarray(counts, dtype=np.int64).reshape(-1, len(COUNTS))
-
-    @classmethod
-    def of(cls, rows: pa.Table, *, columns: int, settings: IndexSettings) -> PatternIndex:
-        """Make an index of rows with the columns of `INDEX_SCHEMA`."""
-        return cls(
-            rows["pattern"].combine_chunks(),
-            np.column_stack([rows[name].to_numpy() for name in COUNTS]),
-            columns=columns,
-            settings=settings,
-        )
+        self._counts = np.column_stack([self.table[name].to_numpy() for name in COUNTS])
 
     def __len__(self) -> int:
         return len(self._counts)
 
     @cached_property
     def _rows(self) -> dict[str, int]:
-        return {pattern: row for row, pattern in enumerate(self._patterns.to_pylist())}
+        return {pattern: row for row, pattern in enumerate(self.table["pattern"].to_pylist())}
 
     def merged(self, other: PatternIndex) -> PatternIndex:
-        """The index of both corpora together, for example the lake's and the shipped one.
+        """The index of both corpora, which have the same tau, together.
 
-        Exact up to patterns that are left out of a served part for their small coverage. Raises
-        PatternError where they were built with different tau.
+        Exact up to patterns that are left out of a served part for their small coverage.
         """
-        if self.settings.tau != other.settings.tau:
-            raise PatternError(
-                f"indexes with tau {self.settings.tau} and {other.settings.tau} cannot be merged"
-            )
-        rows = pa.concat_tables([self.table(), other.table()])
-        return PatternIndex.of(
+        rows = pa.concat_tables([self.table, other.table])
+        return PatternIndex(
             summed(rows).sort_by("pattern"),
             columns=self.columns + other.columns,
             settings=self.settings,
         )
-
-    def table(self) -> pa.Table:
-        """Return the rows as they are stored: pattern, and the sums named in `COUNTS`."""
-        columns = {name: self._counts[:, position] for position, name in enumerate(COUNTS)}
-        return pa.table({"pattern": self._patterns, **columns}, schema=INDEX_SCHEMA)
 
     def lookup(self, patterns: Sequence[str]) -> PatternEvidence:
         """Return what the corpus says of each pattern, in one batch; zeros for unknown ones."""
@@ -113,7 +84,7 @@ class PatternIndex:
             key = (int(self._counts[row, 0]), int(self._counts[row, 1]))
             if key not in best and len(best) == limit:
                 break
-            text = self._patterns[int(row)].as_py()
+            text = self.table["pattern"][int(row)].as_py()
             rank = (parse_pattern(text).generality, text)
             best[key] = min(best.get(key, rank), rank)
         return [

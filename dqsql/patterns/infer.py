@@ -14,20 +14,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from dqsql.errors import PatternError
-from dqsql.patterns.characters import unicode_classes
+from dqsql.patterns.characters import python_classes
 from dqsql.patterns.contributions import stratum_of
 from dqsql.patterns.generation import ColumnSample, column_sample, hypotheses
 from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.ladder import EXACT, LEVELS, Ladder
 from dqsql.patterns.language import Element, Pattern, Token, pattern_of
 from dqsql.patterns.parsing import parse_pattern
-from dqsql.patterns.regex import matcher, spark_regex, token_regex
+from dqsql.patterns.regex import matches, spark_regex, token_regex
 from dqsql.patterns.risk import Floats, RiskModel, features, preferred_levels, shipped_model
 from dqsql.patterns.vertical import Candidate, Judge, best_segmentation
 
@@ -128,13 +128,9 @@ class LearnedPattern:
         """The anchored Java regular expression for Spark's `rlike`."""
         return spark_regex(self.parsed)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-ready values."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> LearnedPattern:
-        """Read what `to_dict` gave. Raises PatternError."""
+        """Read its fields. Raises PatternError."""
         try:
             learned = cls(
                 pattern=str(content["pattern"]),
@@ -258,11 +254,11 @@ def _least_impure(
 def _learned(
     candidate: Candidate, sample: ColumnSample, settings: InferenceSettings
 ) -> LearnedPattern:
-    conforms = matcher(parse_pattern(candidate.text))
-    conforming = sum(mask.bit_count() for v, mask in sample.masks.items() if conforms(v))
+    pattern = parse_pattern(candidate.text)
+    conforming = sum(m.bit_count() for v, m in sample.masks.items() if matches(pattern, v))
     cuts = "V" * settings.vertical + "H" * settings.horizontal
     return LearnedPattern(
-        pattern=parse_pattern(candidate.text).text,
+        pattern=pattern.text,
         fpr=candidate.rate,
         coverage=candidate.coverage,
         rows=sample.rows,
@@ -379,9 +375,9 @@ def specified(pattern: Pattern, values: Sequence[str]) -> Pattern:
     tokens = [e for e in branch if isinstance(e, Token)]
     if len(pattern.branches) > 1 or len(tokens) < len(branch) or len(values) < _ENOUGH:
         return pattern
-    expression = re.compile("".join(f"({token_regex(t, unicode_classes())})" for t in tokens))
-    matches = [expression.fullmatch(v) for v in values]
-    parts = [m.groups() for m in matches if m is not None]
+    classes = python_classes(ascii_only=False)
+    expression = re.compile("".join(f"({token_regex(t, classes)})" for t in tokens))
+    parts = [m.groups() for v in values if (m := expression.fullmatch(v)) is not None]
     if len(parts) < len(values):
         return pattern
     columns = zip(tokens, zip(*parts, strict=True), strict=True)

@@ -18,14 +18,8 @@ from dqsql.patterns import characters
 from dqsql.patterns.language import Branch, Pattern, Token, TokenGroup, pattern_of
 
 # Which leaf classes (see `characters`) each token's characters can have, and which symbols.
-_MEMBERS: dict[str, frozenset[str]] = {
-    "digit": frozenset("0"),
-    "upper": frozenset("A"),
-    "lower": frozenset("a"),
-    "letter": frozenset("Aax"),
-    "alphanum": frozenset("Aax0"),
-    "num": frozenset("Aa0+-."),
-}
+_MEMBERS = {kind: frozenset(codes) for kind, codes in characters.LEAF_CLASSES.items()}
+_MEMBERS["num"] = frozenset("Aa0+-.")
 _STARTS = {"num": frozenset("0+-"), "all": frozenset(characters.DIGIT)}
 
 # Each number can end at up to three places: the number of readings grows with their number.
@@ -53,24 +47,7 @@ def matches(pattern: Pattern, value: str) -> bool:
     >>> matches(parse_pattern("<upper>{2}-<digit>+"), "AB-12")
     True
     """
-    return matcher(pattern)(value)
-
-
-class matcher:
-    """A reusable test `value -> bool` for one pattern."""
-
-    def __init__(self, pattern: Pattern) -> None:
-        self._pattern = pattern
-        self._ascii = _compiled(pattern, ascii_only=True)
-        self._unicode: re.Pattern[str] | None = None
-
-    def __call__(self, value: str) -> bool:
-        """Whether the whole value matches."""
-        if value.isascii():
-            return self._ascii.fullmatch(value) is not None
-        if self._unicode is None:
-            self._unicode = _compiled(self._pattern, ascii_only=False)
-        return self._unicode.fullmatch(value) is not None
+    return _compiled(pattern, ascii_only=value.isascii()).fullmatch(value) is not None
 
 
 def token_regex(token: Token, classes: Mapping[str, str]) -> str:
@@ -80,7 +57,7 @@ def token_regex(token: Token, classes: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _compiled(pattern: Pattern, *, ascii_only: bool) -> re.Pattern[str]:
-    classes = characters.ASCII_CLASSES if ascii_only else characters.unicode_classes()
+    classes = characters.python_classes(ascii_only=ascii_only)
     return re.compile(_alternatives(pattern, classes, re.escape))
 
 

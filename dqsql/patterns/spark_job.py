@@ -10,7 +10,7 @@ This is the only module of the package that needs PySpark.
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dqsql.errors import UsageError
-from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
+from dqsql.patterns.contributions import COUNTS, IndexSettings, column_patterns
 from dqsql.patterns.infer import TaggedColumn
 
 if TYPE_CHECKING:
@@ -40,59 +40,59 @@ _DDL = "relation string, pattern string, " + ", ".join(f"{n} bigint" for n in (*
 
 def sources(
     spark: SparkSession,
-    names: Iterable[str],
+    name: str,
     *,
-    root: Path | None = None,
-    unreadable: Callable[[str, Exception], None] | None = None,
-    csv_options: Callable[[str, Mapping[str, str]], Mapping[str, str]] = lambda path, given: given,
+    root: Path,
+    unreadable: Callable[[str, Exception], None],
+    csv_options: Callable[[str, Mapping[str, str]], Mapping[str, str]],
 ) -> dict[str, DataFrame]:
-    """Return the data frames of tables, schemas and files, by name.
+    """Return the data frames of a table, a schema or files, by name.
 
     The names that come back can be given again: tables are called as Spark calls them, files by
     their paths, those below `root` relative to it.
 
     Args:
         spark: the session.
-        names: `catalog.schema.table`, `schema.*` for all tables of a schema, or a path or glob of
+        name: `catalog.schema.table`, `schema.*` for all tables of a schema, or a path or glob of
             files whose suffix tells their format (parquet, csv, tsv, json, orc; also .csv.gz).
-        root: the folder that relative paths are relative to; the current one by default.
-        unreadable: is told of tables of a schema that Spark cannot read, which are left out; by
-            default they raise.
+        root: the folder that relative paths are relative to.
+        unreadable: is told of tables of a schema that Spark cannot read, which are left out.
         csv_options: the options that a CSV file is read with, by its path and what its name says.
 
     Raises:
         UsageError: a name is neither a table, a schema, nor a file of a known format.
         pyspark.errors.PySparkException: Spark cannot read what has such a name.
     """
+    if file_format(name) is not None:
+        return _files(spark, name, root, csv_options)
+    if name.endswith(".*"):
+        return _tables(spark, name[:-2], unreadable)
+    if _table_exists(spark, name):
+        return {name: spark.table(name)}
+    raise UsageError(
+        f"there is no table, schema or file {name}",
+        hint="write a check model, source.table, schema.table, schema.*, or a glob such as"
+        " 'data/*.parquet'",
+    )
+
+
+def _tables(
+    spark: SparkSession, schema: str, unreadable: Callable[[str, Exception], None]
+) -> dict[str, DataFrame]:
     from pyspark.errors import PySparkException
 
     frames: dict[str, DataFrame] = {}
-    for name in names:
-        if file_format(name) is not None:
-            frames |= _files(spark, name, root or Path.cwd(), csv_options)
-        elif name.endswith(".*"):
-            schema = name[:-2]
-            # Spark's `listTables` fails where plans are interpreted.
-            for table in spark.sql(f"show tables in {schema}").collect():
-                # Spark lists the session's temporary views among the tables of every schema.
-                if not table.isTemporary:
-                    relation = f"{schema}.{_plain_or_quoted(table.tableName)}"
-                    try:
-                        frame = spark.table(relation)
-                        frame.schema  # noqa: B018 - a Connect session resolves nothing before
-                        frames[relation] = frame
-                    except PySparkException as error:
-                        if unreadable is None:
-                            raise
-                        unreadable(relation, error)
-        elif _table_exists(spark, name):
-            frames[name] = spark.table(name)
-        else:
-            raise UsageError(
-                f"there is no table, schema or file {name}",
-                hint="write a check model, source.table, schema.table, schema.*, or a glob such as"
-                " 'data/*.parquet'",
-            )
+    # Spark's `listTables` fails where plans are interpreted.
+    for table in spark.sql(f"show tables in {schema}").collect():
+        # Spark lists the session's temporary views among the tables of every schema.
+        if not table.isTemporary:
+            relation = f"{schema}.{_plain_or_quoted(table.tableName)}"
+            try:
+                frame = spark.table(relation)
+                frame.schema  # noqa: B018 - a Connect session resolves nothing before
+                frames[relation] = frame
+            except PySparkException as error:
+                unreadable(relation, error)
     return frames
 
 
@@ -165,17 +165,25 @@ def contributions(tables: Mapping[str, DataFrame], settings: IndexSettings) -> I
     without a pattern that has the number of `columns` and their `value_bytes`. Only string columns
     count; of each the first `max_values` non-null values that Spark returns are read.
     """
-    names = sorted(tables)
     held: list[DataFrame] = []
     try:
-        for start in range(0, len(names), _TABLES_PER_GROUP):
-            group = names[start : start + _TABLES_PER_GROUP]
-            held.append(_contributions({name: tables[name] for name in group}, settings).persist())
+        for group in _groups(tables):
+            held.append(_contributions(group, settings).persist())
             held[-1].count()
-        yield reduce(lambda a, b: a.unionByName(b), held)
+        yield _union(held)
     finally:
         for frame in held:
             frame.unpersist()
+
+
+def _groups(tables: Mapping[str, DataFrame]) -> Iterator[dict[str, DataFrame]]:
+    names = sorted(tables)
+    for start in range(0, len(names), _TABLES_PER_GROUP):
+        yield {name: tables[name] for name in names[start : start + _TABLES_PER_GROUP]}
+
+
+def _union(frames: Iterable[DataFrame]) -> DataFrame:
+    return reduce(lambda a, b: a.unionByName(b), frames)
 
 
 def _contributions(tables: Mapping[str, DataFrame], settings: IndexSettings) -> DataFrame:
@@ -185,17 +193,13 @@ def _contributions(tables: Mapping[str, DataFrame], settings: IndexSettings) -> 
     # A table without string columns is known, too.
     nothing = (None,) * (1 + len(COUNTS))
     parts = [session.createDataFrame([(name, *nothing, 0, 0) for name in tables], _DDL)]
-    columns = [
-        frame
-        for frame in (_columns(name, table, settings) for name, table in tables.items())
-        if frame is not None
-    ]
-    if columns:
-        together = reduce(lambda a, b: a.unionByName(b), columns)
-        parts.append(together.mapInArrow(_Generator(settings), _DDL))
-    every = reduce(lambda a, b: a.unionByName(b), parts)
-    return every.groupBy("relation", "pattern").agg(
-        *(F.sum(name).cast("bigint").alias(name) for name in (*COUNTS, *_TOTALS))
+    columns = _columns_of(tables, settings.max_values)
+    if columns is not None:
+        parts.append(columns.mapInArrow(_Generator(settings), _DDL))
+    return (
+        _union(parts)
+        .groupBy("relation", "pattern")
+        .agg(*(F.sum(name).cast("bigint").alias(name) for name in (*COUNTS, *_TOTALS)))
     )
 
 
@@ -208,17 +212,22 @@ def served(contributed: DataFrame, least_coverage: int) -> DataFrame:
     return patterns.where(F.col("coverage") >= least_coverage)
 
 
-def _columns(name: str, table: DataFrame, settings: IndexSettings) -> DataFrame | None:
-    """Return one row for each string column of a table: table, column, values."""
+def _columns_of(tables: Mapping[str, DataFrame], max_values: int) -> DataFrame | None:
+    """Return one row for each string column of tables: table, column, values; None without any."""
+    columns = [
+        _columns(name, table, strings, max_values)
+        for name, table in tables.items()
+        if (strings := string_columns(table))
+    ]
+    return _union(columns) if columns else None
+
+
+def _columns(name: str, table: DataFrame, strings: Sequence[str], max_values: int) -> DataFrame:
     from pyspark.sql import functions as F
 
-    strings = string_columns(table)
-    if not strings:
-        return None
-    quoted = [F.col(_quoted(column)) for column in strings]
     # One limited read of the table serves all its columns; collect_list drops nulls.
-    sampled = table.select(*(q.alias(f"c{i}") for i, q in enumerate(quoted)))
-    lists = sampled.limit(settings.max_values).agg(
+    sampled = table.select(*(F.col(_quoted(c)).alias(f"c{i}") for i, c in enumerate(strings)))
+    lists = sampled.limit(max_values).agg(
         *(F.collect_list(f"c{i}").alias(f"c{i}") for i in range(len(strings)))
     )
     entries = F.array(
@@ -257,22 +266,15 @@ def matching_shares(
     """
     from pyspark.sql import functions as F
 
-    settings = IndexSettings(max_values=max_values)
-    names = sorted(tables)
+    matching = F.filter("values", lambda value: value.rlike(regex))
     shares: list[TaggedColumn] = []
-    for start in range(0, len(names), _TABLES_PER_GROUP):
-        group = names[start : start + _TABLES_PER_GROUP]
-        columns = [_columns(name, tables[name], settings) for name in group]
-        frames = [frame for frame in columns if frame is not None]
-        if not frames:
-            continue
-        matching = F.filter("values", lambda value: value.rlike(regex))
-        rows = (
-            reduce(lambda a, b: a.unionByName(b), frames)
-            .where(F.size("values") > 0)
-            .select("table", "column", (F.size(matching) / F.size("values")).alias("share"))
-        )
-        shares += [TaggedColumn(**row) for row in rows.toArrow().to_pylist()]
+    for group in _groups(tables):
+        columns = _columns_of(group, max_values)
+        if columns is not None:
+            rows = columns.where(F.size("values") > 0).select(
+                "table", "column", (F.size(matching) / F.size("values")).alias("share")
+            )
+            shares += [TaggedColumn(**row) for row in rows.toArrow().to_pylist()]
     return shares
 
 
@@ -286,21 +288,19 @@ class _Generator:
         for batch in batches:
             relations = batch.column("table").to_pylist()
             for row, relation in enumerate(relations):
-                contribution = Contribution.empty()
-                contribution.add_column(batch.column("values")[row].as_py(), self._settings)
-                yield _as_rows(relation, contribution)
+                yield _as_rows(relation, batch.column("values")[row].as_py(), self._settings)
 
 
-def _as_rows(relation: str, contribution: Contribution) -> pa.RecordBatch:
-    """The rows of `contributions` for what one column contributes."""
-    patterns = contribution.patterns
+def _as_rows(relation: str, values: list[str], settings: IndexSettings) -> pa.RecordBatch:
+    """The rows of `contributions` for what the values of one column contribute."""
+    patterns = column_patterns(values, settings)
     none = [None] * len(patterns)
     counts = ([*(sums[i] for sums in patterns.values()), None] for i in range(len(COUNTS)))
     arrays = [
         pa.array([relation] * (len(patterns) + 1), pa.string()),
         pa.array([*patterns, None], pa.string()),
         *(pa.array(column, pa.int64()) for column in counts),
-        pa.array([*none, contribution.columns], pa.int64()),
-        pa.array([*none, contribution.value_bytes], pa.int64()),
+        pa.array([*none, 1], pa.int64()),
+        pa.array([*none, sum(map(len, values))], pa.int64()),
     ]
     return pa.record_batch(arrays, names=["relation", "pattern", *COUNTS, *_TOTALS])

@@ -15,7 +15,6 @@ from dqsql.decisions.lifecycle import REVIEWED, accepted_findings, heeded, updat
 from dqsql.decisions.reviews import (
     Extent,
     follow,
-    newest_reviews,
     newest_rows,
     refuse_other_states,
     refuse_other_words,
@@ -222,10 +221,12 @@ class _Review:
         """Resolve the findings that are about batches only that a person accepted."""
         rows = [r for r in self.store.rows(FINDINGS) if r["model"] == self.model]
         if rows:
-            verdicts = newest_reviews(self.store.rows(REVIEWS)).get(self.model, {})
+            reviews = newest_rows(self.store.rows(REVIEWS)).get(self.model, {})
             # One that fails again since it was accepted waits for another review.
             waits = {b for b, r in ledger.items() if r["status"] == BatchStatus.FLAGGED.value}
-            accepted = [b for b, v in verdicts.items() if v == "accept" and b not in waits]
+            accepted = [
+                b for b, r in reviews.items() if r["verdict"] == "accept" and b not in waits
+            ]
             findings = accepted_findings(
                 rows, accepted, author=self.author, reason=self.reason, now=now
             )

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
-from dqsql.patterns.general import GENERAL_INDEX_FOLDER, save_index
+from dqsql.patterns.contributions import COUNTS, IndexSettings
+from dqsql.patterns.general import GENERAL_INDEX_FOLDER
 from dqsql.patterns.index import PatternIndex
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of, save_index
 
 Writer = Callable[[random.Random], Callable[[], str]]
 
@@ -213,13 +213,13 @@ def build(folder: Path) -> int:
         for values in _columns(writer, random.Random(f"{_SEED} {name}")):
             total.add_column(values, settings)
     index = index_of(total, settings)
-    table = index.table()
+    table = index.table
     table = table.filter(index.all_evidence().fpr <= _MAX_FPR)
     # Generated columns never change their format: that they rehearse well says nothing.
     for name in COUNTS[2:]:
         zeros = pa.array([0] * table.num_rows, pa.int64())
         table = table.set_column(table.schema.get_field_index(name), name, zeros)
-    kept = PatternIndex.of(table, columns=total.columns, settings=settings)
+    kept = PatternIndex(table, columns=total.columns, settings=settings)
     save_index(kept, folder)
     return len(kept)
 

@@ -23,14 +23,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from dqsql.patterns.contributions import Contribution, IndexSettings
+from dqsql.patterns.contributions import IndexSettings
 from dqsql.patterns.general import general_index, with_general
 from dqsql.patterns.generation import column_sample, hypotheses
 from dqsql.patterns.index import PatternIndex
@@ -38,10 +38,10 @@ from dqsql.patterns.infer import InferenceSettings, LearnedPattern, infer_patter
 from dqsql.patterns.ladder import LEVELS, Ladder
 from dqsql.patterns.language import Token
 from dqsql.patterns.parsing import parse_pattern
-from dqsql.patterns.regex import matcher
+from dqsql.patterns.regex import matches
 from dqsql.patterns.risk import RiskModel, load_model
 from dqsql.patterns.validate import alarm_threshold
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of
 
 BENCHES = (
     "bench_values1000_pat",
@@ -176,7 +176,7 @@ def potters_wheel(train: list[str]) -> Rule | None:
     if not candidates:
         return None
     best = min(candidates, key=lambda text: (description_length(text, train), text))
-    return _strict(matcher(parse_pattern(best)))
+    return _strict(partial(matches, parse_pattern(best)))
 
 
 _BITS = {"digit": math.log2(10), "upper": 4.7, "lower": 4.7, "letter": 5.7, "alphanum": 5.95}
@@ -238,7 +238,7 @@ _CONFORMING: dict[tuple[str, str], Conforming] = {}
 def _flags_of_pattern(bench: Bench, learned: LearnedPattern) -> npt.NDArray[np.bool_]:
     key = (bench.name, learned.pattern)
     if key not in _CONFORMING:
-        _CONFORMING[key] = bench.conforming(matcher(learned.parsed))
+        _CONFORMING[key] = bench.conforming(partial(matches, learned.parsed))
     limits = [alarm_threshold(learned.nonconforming, learned.rows, int(n)) for n in bench.rows]
     flagged: npt.NDArray[np.bool_] = bench.rows - _CONFORMING[key] >= np.array(limits)
     return flagged
@@ -314,7 +314,7 @@ def print_levels(bench: Bench) -> None:
         for column, train in enumerate(bench.train):
             pattern = Ladder(train).pattern(level)
             if pattern is not None:
-                flagged = _tested(matcher(pattern), len(train), 0)(bench)
+                flagged = _tested(partial(matches, pattern), len(train), 0)(bench)
                 silent[column] = not flagged[column]
                 recall[column] = (flagged.sum() - flagged[column]) / (len(own) - 1)
         best = np.maximum(best, recall * silent)

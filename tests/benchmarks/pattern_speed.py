@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from dqsql.patterns.contributions import Contribution, IndexSettings
-from dqsql.patterns.general import load_index, save_index
+from dqsql.patterns.contributions import IndexSettings
+from dqsql.patterns.general import load_index
 from dqsql.patterns.infer import LearnedPattern, infer_pattern
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of, save_index
 
 MAX_MILLISECONDS = 40.0
 MIN_COLUMNS_PER_SECOND = 100.0

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from dqsql.patterns.ladder import LEVELS, Ladder
-from dqsql.patterns.regex import matcher
+from dqsql.patterns.regex import matches
 from dqsql.patterns.risk import RISK_MODEL, RiskModel, features, load_model
 from dqsql.patterns.validate import alarm_threshold
 
@@ -146,10 +146,9 @@ def power(folder: Path) -> list[float]:
             pattern = Ladder(values[:_POWER_TRAIN]).pattern(level)
             if pattern is None:
                 continue
-            accepts = matcher(pattern)
             for other, test in enumerate(others):
                 if other != own:
-                    flagged += sum(not accepts(value) for value in test) >= limit
+                    flagged += sum(not matches(pattern, value) for value in test) >= limit
                     pairs += 1
         shares.append(round(flagged / pairs, 3))
     return shares

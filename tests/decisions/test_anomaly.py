@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
@@ -348,7 +349,7 @@ def test_positional_parameters() -> None:
 )
 def test_settings_as_written(written: dict[str, object], wanted: AnomalySettings) -> None:
     assert anomaly_settings(**written) == wanted
-    assert anomaly_settings(**wanted.to_dict()) == wanted
+    assert anomaly_settings(**asdict(wanted)) == wanted
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from itertools import pairwise
 
 import numpy as np
@@ -427,7 +428,7 @@ def test_wrong_settings(arguments: dict[str, object], words: str) -> None:
 
 def test_settings_survive_storage() -> None:
     config = novelty_config(k=7, mode="paper", aggregation="median")
-    assert novelty_config(**json.loads(json.dumps(config.to_dict()))) == config
+    assert novelty_config(**json.loads(json.dumps(asdict(config)))) == config
 
 
 def test_shapes_must_fit() -> None:

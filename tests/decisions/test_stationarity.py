@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -142,7 +144,7 @@ def test_too_short_history_for_the_lag() -> None:
 
 def test_how_a_transform_is_stored_and_named() -> None:
     transform = Transform(log=True, lag=3)
-    assert transform.to_dict() == {"log": True, "lag": 3}
+    assert asdict(transform) == {"log": True, "lag": 3}
     assert transform.name == "log_difference"
 
 

@@ -22,9 +22,9 @@ from dqsql.monitors.lake_index import (
     write_index,
 )
 from dqsql.patterns import spark_job
-from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
+from dqsql.patterns.contributions import COUNTS, IndexSettings
 from dqsql.patterns.general import general_index
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +68,7 @@ def test_spark_builds_what_python_builds(spark: SparkSession, store: Store, targ
     numbers = spark.createDataFrame([(1,)], "n int")
     write_index(spark, store, {"it's": whole, "s.numbers": numbers}, settings)
     expected = contribution(DATES[:25], locales[:25], settings=settings)
-    assert lake_index(store).table().equals(index_of(expected, settings).table())
+    assert lake_index(store).table.equals(index_of(expected, settings).table)
     size = IndexSize(2, 2, len(expected.patterns), expected.value_bytes)
     # No session is needed to read it.
     assert index_size(open_tables(target)) == index_size(store) == size
@@ -90,7 +90,7 @@ def test_adding_and_replacing_gives_what_building_at_once_gives(
     assert relations_with(store, "2019-03-<digit>{2}") == []
     again = {"s.one": times, "s.two": locales, "s.none": frame(spark, x=[None])}
     write_index(spark, store, again, ALL)
-    assert added.table().equals(lake_index(store).table())
+    assert added.table.equals(lake_index(store).table)
     assert size == index_size(store)
     assert (size.tables, size.columns, added.columns) == (3, 3, 3)
 

@@ -10,14 +10,14 @@ from random import Random
 import pytest
 
 from dqsql.patterns.characters import shape
-from dqsql.patterns.contributions import Contribution, IndexSettings
+from dqsql.patterns.contributions import IndexSettings
 from dqsql.patterns.generation import column_sample, pattern_masks
 from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, infer_pattern
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matches
 from dqsql.patterns.vertical import token_sequence
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of
 
 SETTINGS = IndexSettings(min_share=0.0, min_coverage=1)
 Corpus = list[list[str]]

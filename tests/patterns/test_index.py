@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqsql.errors import PatternError
-from dqsql.patterns.contributions import COUNTS, Backtest, Contribution, IndexSettings
-from dqsql.patterns.general import general_index, load_index, save_index, with_general
-from dqsql.patterns.index import PatternIndex, summed
+from dqsql.patterns.contributions import COUNTS, Backtest, IndexSettings
+from dqsql.patterns.general import general_index, load_index, with_general
+from dqsql.patterns.index import INDEX_SCHEMA, PatternIndex, summed
 from dqsql.patterns.parsing import parse_pattern
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of, save_index
 from tests.patterns.strategies import is_trivial, texts
 
 ALL = IndexSettings(min_coverage=1)
@@ -59,7 +59,7 @@ columns = st.lists(st.lists(texts(max_size=5), max_size=5), max_size=4)
 
 
 def rows_of(*columns: list[str]) -> pa.Table:
-    return index_of(contribution(*columns), ALL).table()
+    return index_of(contribution(*columns), ALL).table
 
 
 def merged(one: pa.Table, other: pa.Table) -> pa.Table:
@@ -101,14 +101,15 @@ def test_a_lake_is_enlarged_by_the_shipped_index() -> None:
     assert both.columns == general_index().columns + 2
     known = general_index().lookup(["<digit>+"]).coverage[0]
     assert both.lookup(["<digit>+"]).coverage[0] == known + 2
-    assert with_general(PatternIndex([], [], columns=0, settings=IndexSettings(tau=4))).columns == 0
+    other = PatternIndex(INDEX_SCHEMA.empty_table(), columns=0, settings=IndexSettings(tau=4))
+    assert with_general(other).columns == 0
 
 
 def test_an_index_is_read_as_it_was_saved(tmp_path: Path) -> None:
     index = index_of(contribution(["a1", "b2"], ["\n", "\\<{+"], ["שלום", "\U0001f600"]), ALL)
     save_index(index, tmp_path / "i")
     read = load_index(tmp_path / "i")
-    assert read.table().equals(index.table())
+    assert read.table.equals(index.table)
     assert (read.columns, read.settings) == (3, ALL)
 
 

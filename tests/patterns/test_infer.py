@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from random import Random
 
 import pytest
 
 from dqsql.errors import PatternError
-from dqsql.patterns.contributions import Contribution, IndexSettings
+from dqsql.patterns.contributions import IndexSettings
 from dqsql.patterns.general import general_index, with_general
 from dqsql.patterns.generation import column_sample
 from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, infer_pattern
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matches
 from dqsql.patterns.vertical import align, align_sequences
-from tests.patterns.indexes import index_of
+from tests.patterns.indexes import Contribution, index_of
 from tests.patterns.strategies import is_trivial
 
 VARIANTS = [
@@ -242,7 +243,7 @@ def test_impossible_settings_are_errors(settings: dict[str, float]) -> None:
 
 def test_learned_patterns_survive_json() -> None:
     learned = learn(FIGURE_8)
-    assert LearnedPattern.from_dict(json.loads(json.dumps(learned.to_dict()))) == learned
+    assert LearnedPattern.from_dict(json.loads(json.dumps(asdict(learned)))) == learned
     with pytest.raises(PatternError, match="damaged"):
         LearnedPattern.from_dict({"pattern": "<digit>+"})
 

@@ -17,7 +17,7 @@ from dqsql.patterns.spark_job import sources
 from tests.patterns.strategies import EXOTIC, HOSTILE
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ALPHABET = string.ascii_letters + string.digits + HOSTILE + EXOTIC
 KINDS = ("const", "digit", "upper", "lower", "letter", "alphanum", "num")
@@ -125,12 +125,21 @@ def test_long_values_do_not_hang_spark(spark: SparkSession) -> None:
 def test_sources_of_files_and_tables(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,b\n", encoding="utf-8")
     (tmp_path / "b.csv").write_text("z\nc\n", encoding="utf-8")
-    found = sources(spark, ["*.csv"], root=tmp_path)
-    assert sorted(found) == ["a.csv", "b.csv"]
-    assert sources(spark, [str(tmp_path / "a.csv")], root=tmp_path).keys() == {"a.csv"}
+
+    def found(name: str) -> dict[str, DataFrame]:
+        return sources(
+            spark,
+            name,
+            root=tmp_path,
+            unreadable=lambda *_: None,
+            csv_options=lambda _, given: given,
+        )
+
+    assert sorted(found("*.csv")) == ["a.csv", "b.csv"]
+    assert found(str(tmp_path / "a.csv")).keys() == {"a.csv"}
     with pytest.raises(UsageError, match="no table"):
-        sources(spark, ["no_such_table_anywhere"])
+        found("no_such_table_anywhere")
     with pytest.raises(UsageError, match="no file"):
-        sources(spark, [str(tmp_path / "*.json")])
+        found(str(tmp_path / "*.json"))
     with pytest.raises(UsageError, match="no table"):
-        sources(spark, ["two words; drop"])
+        found("two words; drop")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -238,7 +238,7 @@ class AnomalyDetector:
             result,
             metric=metric.text,
             strategy=asked.chosen.to_dict(),
-            settings=call.settings.to_dict(),
+            settings=asdict(call.settings),
             decision=decision.to_dict(),
             series=shown_key(key),
             history=[past[0], past[-1], len(past)] if past else None,

@@ -299,7 +299,7 @@ class NoveltyDetector:
         record["contributions"] = record["contributions"][:_SHOWN_CONTRIBUTIONS]
         return with_details(
             result,
-            settings=config.to_dict(),
+            settings=asdict(config),
             decision=record,
             rows=self._rows(batch),
             warned=list(compress(steps, history.was_warned(unit.monitor.id, steps))),
