@@ -168,6 +168,13 @@ def _of(
 
 
 @cache
+def papers_issues() -> frozenset[str]:
+    """The names of the variants that the paper or its authors' code injects."""
+    every = (issue for family in Family for issue in issues(family))
+    return frozenset(issue.name for issue in every if issue.source is not IssueSource.DQSQL)
+
+
+@cache
 def volume_factors() -> Mapping[str, float]:
     """What each issue of volume multiplies the number of rows by, by the issue's name."""
     factors = {"volume_increase": "factor", "volume_decrease": "fraction"}

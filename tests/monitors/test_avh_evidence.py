@@ -58,6 +58,8 @@ def test_the_parts_of_evidence_share_kinds_and_no_issue() -> None:
         whole = IssueEvidence("b", METRICS, names, np.zeros(2), values)
         parts = [whole.part(number) for number in (0, 1)]
         assert sorted(parts[0].issues + parts[1].issues) == sorted(names)
+        own = [i.name for i in issues(family) if i.source is IssueSource.DQSQL]
+        assert {*whole.of_paper().issues} == {*names} - {*own}
         kinds = [{name.split("_")[0] for name in part.issues} for part in parts]
         assert kinds[0] == kinds[1]
         for part in parts:

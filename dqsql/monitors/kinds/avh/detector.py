@@ -233,6 +233,8 @@ class AvhDetector:
         variants = np.zeros((0, len(unit.names)))
         if unit.evidence is not None:
             evidence = unit.evidence if part is None else unit.evidence.part(part)
+            if unit.settings.config.bounds == "paper":
+                evidence = evidence.of_paper()
             issues = evidence.issues
             variants = evidence.onto(unit.names, values[changed])
         return ColumnHistory(

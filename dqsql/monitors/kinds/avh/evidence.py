@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dqsql.compiler.issues import ISSUES_VERSION
+from dqsql.compiler.issues import ISSUES_VERSION, papers_issues
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.distances import CategoricalState, NumericState, numeric_distances
 from dqsql.decisions.running_numbers import TextState, text_distances
@@ -99,6 +99,14 @@ class IssueEvidence:
             seen[kind] = seen.get(kind, -1) + 1
             if seen[kind] % 2 == number:
                 kept.append(place)
+        return self._of(kept)
+
+    def of_paper(self) -> IssueEvidence:
+        """The issues of the paper and of its authors' code."""
+        known = papers_issues()
+        return self._of([place for place, issue in enumerate(self.issues) if issue in known])
+
+    def _of(self, kept: Sequence[int]) -> IssueEvidence:
         issues = tuple(self.issues[place] for place in kept)
         return replace(self, issues=issues, variants=self.variants[kept], _stored=None)
 
