@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -211,13 +211,15 @@ class Detector(Protocol):
 
         `batches` are those that no constraint keeps from being learned from, oldest first.
         """
+        # Most have all they need.
+        return None
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch, from accepted batches before it. Oldest batch first."""
 
 
 @dataclass
-class MonitorByMonitor(ABC):
+class MonitorByMonitor(Detector):
     """A detector that decides on each of its monitors by itself, mostly from the history alone."""
 
     kind: ClassVar[str]
@@ -228,9 +230,6 @@ class MonitorByMonitor(ABC):
     def monitors(self) -> list[Monitor]:
         """The monitors of the kind."""
         return self.context.plan.monitors_of(self.kind)
-
-    def prepare(self, batches: Sequence[str]) -> None:  # noqa: B027 - most have all they need
-        """See `Detector.prepare`."""
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch."""
@@ -297,26 +296,27 @@ class Exclusions:
 
     matching: Matching
     known: Collection[str]
-    _found: dict[str, Collection[str]] = field(default_factory=dict)
-    _failed: dict[str, DqsqlError] = field(default_factory=dict)
-
-    def ask(self, conditions: Iterable[str | None]) -> None:
-        """Find the batches of each condition; one that Spark refuses is kept with its error."""
-        for where in conditions:
-            if where is None or where in self._found or where in self._failed:
-                continue
-            try:
-                self._found[where] = frozenset(self.matching(self.known, where))
-            except DqsqlError as error:
-                self._failed[where] = error
+    _answers: dict[str, Collection[str] | DqsqlError] = field(default_factory=dict)
 
     def batches(self, where: str | None) -> Collection[str]:
         """The batches that meet a condition; none for no condition."""
-        return self._found.get(where or "", ())
+        answer = self._answer(where)
+        return () if isinstance(answer, DqsqlError) else answer
 
     def error(self, where: str | None) -> DqsqlError | None:
         """Why a condition could not be asked, if so."""
-        return self._failed.get(where or "")
+        answer = self._answer(where)
+        return answer if isinstance(answer, DqsqlError) else None
+
+    def _answer(self, where: str | None) -> Collection[str] | DqsqlError:
+        if where is None:
+            return ()
+        if where not in self._answers:
+            try:
+                self._answers[where] = frozenset(self.matching(self.known, where))
+            except DqsqlError as error:
+                self._answers[where] = error
+        return self._answers[where]
 
     def refusal(self, monitor: Monitor, where: str | None) -> str | None:
         """What Spark says against a monitor's condition, in words, if so."""

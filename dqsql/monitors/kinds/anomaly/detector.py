@@ -22,6 +22,7 @@ from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import Reader, as_bool, as_given, as_rate, as_text
 from dqsql.monitors.context import (
+    Detector,
     Exclusions,
     Matching,
     MonitorContext,
@@ -153,7 +154,7 @@ class _Question:
 
 
 @dataclass
-class AnomalyDetector:
+class AnomalyDetector(Detector):
     """Decides on all `@anomaly` of one model."""
 
     context: MonitorContext
@@ -173,10 +174,6 @@ class AnomalyDetector:
     def monitors(self) -> list[Monitor]:
         """All `@anomaly` of the model."""
         return self.context.plan.monitors_of(NAME)
-
-    def prepare(self, batches: Sequence[str]) -> None:
-        """Ask once for each condition which batches it excludes."""
-        self.excluded.ask(call.exclude_where for call in self.calls.values())
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch, for whole batches and where asked for each segment."""

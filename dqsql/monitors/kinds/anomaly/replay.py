@@ -59,7 +59,6 @@ class AnomalyReplay:
         Bounds that a person wrote (limits, or numbers of standard deviations) hang on no rate: they
         are replayed as they are, which a note says.
         """
-        self.detector.prepare(batches)
         replays: list[Replayed] = []
         for monitor in self.detector.monitors:
             call = self.detector.calls[monitor.id]

@@ -152,15 +152,11 @@ class AvhDetector:
 
     def left_out(self, unit: Unit) -> Collection[str]:
         """The batches that are neither judged nor learned from; they are asked for once."""
-        where = unit.settings.exclude_where
-        self._excluded.ask([where])
-        return self._excluded.batches(where)
+        return self._excluded.batches(unit.settings.exclude_where)
 
     def refused(self, unit: Unit) -> str | None:
         """What Spark says against the unit's `exclude_where`, if so."""
-        where = unit.settings.exclude_where
-        self._excluded.ask([where])
-        return self._excluded.refusal(unit.monitor, where)
+        return self._excluded.refusal(unit.monitor, unit.settings.exclude_where)
 
     def before(self, unit: Unit, batch: str) -> list[str]:
         """The accepted batches of its time of day before a batch, oldest first, to learn from.

@@ -35,6 +35,7 @@ from dqsql.model.project import Scope
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import Reader, as_given, as_rate, as_text, one_of
 from dqsql.monitors.context import (
+    Detector,
     Exclusions,
     Matching,
     MonitorContext,
@@ -144,7 +145,7 @@ def _reach(config: NoveltyConfig, exclude_where: str | None) -> int | None:
 
 
 @dataclass
-class NoveltyDetector:
+class NoveltyDetector(Detector):
     """Decides on all `@novelty` of one model."""
 
     context: MonitorContext
@@ -170,10 +171,6 @@ class NoveltyDetector:
             metric = self.context.plan.metric(watched.alias)
             keys[Feature(metric.column, metric.name)] = key_of(metric)
         return VectorUnit(monitor, config, keys, where)
-
-    def prepare(self, batches: Sequence[str]) -> None:
-        """Ask once for each condition which batches it excludes."""
-        self.excluded.ask(unit.exclude_where for unit in self.units)
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch."""

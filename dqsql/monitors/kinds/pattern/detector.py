@@ -48,10 +48,6 @@ class PatternDetector(MonitorByMonitor):
     def __post_init__(self) -> None:
         self.excluded = Exclusions(self.place.matching, self.context.history.known)
 
-    def prepare(self, batches: Sequence[str]) -> None:
-        """Ask once for each condition which batches it excludes."""
-        self.excluded.ask(self.exclude_where(m) for m in self.monitors)
-
     def exclude_where(self, monitor: Monitor) -> str | None:
         """The condition on batches that a monitor leaves out."""
         given = pattern_settings(monitor, self.context.defaults(NAME))
@@ -212,7 +208,6 @@ class PatternReplay:
         Batches that the pattern was learned from count as learning, as do excluded ones; those that
         were checked while another pattern was in force have no counts, and are left out.
         """
-        self.detector.prepare(batches)
         results: list[Replayed] = []
         for monitor in self.detector.monitors:
             results += self._of_monitor(monitor, batches, flagged, rates)

@@ -158,7 +158,6 @@ class _Training:
         together: dict[tuple[str | None, str | None, tuple[str, ...]], list[Monitor]] = {}
         for monitor in monitors:
             exclude_where = pattern_settings(monitor, self.defaults).get("exclude_where")
-            excluded.ask([exclude_where])
             warned = tuple(sorted(self._warned(monitor)))
             key = (monitor.settings.where, exclude_where, warned)
             together.setdefault(key, []).append(monitor)
