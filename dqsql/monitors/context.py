@@ -141,6 +141,10 @@ class MonitorContext:
         """The false-positive rate of a monitor that names none."""
         return self.rates.of(monitor.column)
 
+    def budget(self, monitor: Monitor) -> float | None:
+        """The rate that the project's budget of false alarms leaves a monitor, if there is one."""
+        return self.fpr(monitor) if self.settings.get("false_alarm_budget") else None
+
     def columns(self, monitor: Monitor, batch: str) -> dict[str, str] | None:
         """The columns of the model and their types, for a monitor that watches `schema()`.
 
@@ -177,6 +181,19 @@ class MonitorContext:
                 value_text=None,
                 sample_size=sample_size,
             )
+        )
+
+    def keep_row(self, monitor: Monitor, batch: str, row: str, **about: Any) -> None:
+        """Collect a row of a batch, as JSON, for dq_failures, with what else is told of it."""
+        self.failures.append(
+            {
+                "check_id": monitor.id,
+                "model": monitor.model,
+                "batch": batch,
+                "segment": None,
+                "row": row,
+                **about,
+            }
         )
 
     def defaults(self, kind: str) -> dict[str, Any]:
@@ -276,9 +293,28 @@ def failed_status(severity: Severity) -> Status:
     return Status.FAIL if severity is Severity.ERROR else Status.WARN
 
 
+def decided_status(decided: str, severity: Severity) -> Status:
+    """What the word of a decision, `ok` or `anomalous`, makes of a verdict."""
+    if decided == "anomalous":
+        return failed_status(severity)
+    return {"ok": Status.PASS, "no_value": Status.NO_DATA}.get(decided, Status.SKIPPED)
+
+
 def finite(value: float | None) -> float | None:
     """A number for tables and JSON: None for what is not finite."""
     return float(value) if value is not None and math.isfinite(value) else None
+
+
+def with_numbers(
+    result: Result,
+    observed: float | None,
+    lower: float | None = None,
+    upper: float | None = None,
+    score: float | None = None,
+) -> Result:
+    """The verdict with what was seen and what was allowed, as far as these are finite."""
+    observed, lower, upper, score = map(finite, (observed, lower, upper, score))
+    return replace(result, observed=observed, lower=lower, upper=upper, score=score)
 
 
 def with_details(result: Result, **details: Any) -> Result:

@@ -277,16 +277,8 @@ class MatchDetector(MonitorByMonitor):
         call = match_call(monitor.expression, monitor.span)
         compared = f"{call.relation}, {', '.join(call.keys)}"
         self.context.derive(monitor, batch, _METRIC, compared, float(diff.total), diff.here)
-        self.context.failures += [
-            {
-                "check_id": monitor.id,
-                "model": monitor.model,
-                "batch": batch,
-                "segment": None,
-                "row": row,
-            }
-            for row in diff.rows
-        ]
+        for row in diff.rows:
+            self.context.keep_row(monitor, batch, row)
 
 
 def _words(diff: _BatchDiff, other: str) -> str:

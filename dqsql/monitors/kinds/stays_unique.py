@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +23,7 @@ from dqsql.monitors.context import (
     learning,
     result_of,
     with_details,
+    with_numbers,
 )
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
@@ -82,7 +82,7 @@ class UniqueDetector(MonitorByMonitor):
             rows=None if rows_key is None else recompute.shown_key(rows_key),
             min_history=need,
         )
-        return replace(result, observed=_known(now), upper=finite(most) if was_key else None)
+        return with_numbers(result, _known(now), upper=most if was_key else None)
 
 
 def _by_chance(

@@ -26,10 +26,10 @@ from dqsql.monitors.context import (
     Exclusions,
     Matching,
     MonitorContext,
-    failed_status,
-    finite,
+    decided_status,
     result_of,
     with_details,
+    with_numbers,
 )
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.recompute import shown_key
@@ -164,11 +164,9 @@ class AnomalyDetector(Detector):
 
     def __post_init__(self) -> None:
         self.excluded = Exclusions(self.matching, self.context.history.known)
-        kept = self.context.settings.get("false_alarm_budget")
         defaults = self.context.defaults(NAME)
         for monitor in self.monitors:
-            budget = self.context.fpr(monitor) if kept else None
-            self.calls[monitor.id] = anomaly_call(monitor, defaults, budget)
+            self.calls[monitor.id] = anomaly_call(monitor, defaults, self.context.budget(monitor))
 
     @property
     def monitors(self) -> list[Monitor]:
@@ -217,22 +215,11 @@ class AnomalyDetector(Detector):
     def _verdict(self, asked: _Question, batch: str, decision: AnomalyDecision) -> Result:
         monitor, call, metric = asked.monitor, asked.call, asked.metric
         past, left_out, key = asked.past, asked.left_out, asked.key
-        result = result_of(
-            monitor,
-            batch,
-            _status(monitor, decision),
-            f"{metric.text}: {decision.explanation}",
-            key.segment,
-        )
-        result = replace(
-            result,
-            observed=finite(decision.value),
-            lower=finite(decision.lower),
-            upper=finite(decision.upper),
-            score=finite(decision.score),
-        )
+        status = decided_status(decision.status, Severity(decision.severity or monitor.severity))
+        text = f"{metric.text}: {decision.explanation}"
+        result = result_of(monitor, batch, status, text, key.segment)
         return with_details(
-            result,
+            with_numbers(result, decision.value, decision.lower, decision.upper, decision.score),
             metric=metric.text,
             strategy=asked.chosen.to_dict(),
             settings=call.settings.to_dict(),
@@ -308,11 +295,3 @@ def input_of(
         is_nan=history.is_nan(key, batch) and sum(history.is_nan(key, b) for b in past) < RECURS,
         absent=[b in gaps for b in seen],
     )
-
-
-def _status(monitor: Monitor, decision: AnomalyDecision) -> Status:
-    if decision.status == "anomalous":
-        severity = Severity(decision.severity) if decision.severity else monitor.severity
-        return failed_status(severity)
-    known = {"ok": Status.PASS, "no_value": Status.NO_DATA}
-    return known.get(decision.status, Status.SKIPPED)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, compress
 
 import numpy as np
@@ -34,6 +34,7 @@ from dqsql.monitors.context import (
     learning,
     result_of,
     with_details,
+    with_numbers,
 )
 from dqsql.monitors.date_labels import says_the_date
 from dqsql.monitors.history import NEXT, SPAN, History, MetricKey, key_of
@@ -425,15 +426,10 @@ class AvhDetector:
         steps = self._steps(past, batch)
         text = message(unit.column, program, verdict, self._moved(unit, verdict, batch))
         result = result_of(unit.monitor, batch, status, text)
-        result = replace(
-            result,
-            observed=finite(worst.observed) if worst else None,
-            lower=finite(worst.lower) if worst else None,
-            upper=finite(worst.upper) if worst else None,
-            score=finite(verdict.score),
-        )
+        observed = worst.observed if worst else None
+        lower, upper = (worst.lower, worst.upper) if worst else (None, None)
         return with_details(
-            result,
+            with_numbers(result, observed, lower, upper, verdict.score),
             metric=worst.clause.metric if worst else None,
             explanation=verdict.explanation,
             fpr=program.fpr,

@@ -39,11 +39,13 @@ from dqsql.monitors.context import (
     Exclusions,
     Matching,
     MonitorContext,
+    decided_status,
     failed_status,
     finite,
     learning,
     result_of,
     with_details,
+    with_numbers,
 )
 from dqsql.monitors.date_labels import says_the_date
 from dqsql.monitors.history import MetricKey, key_of
@@ -154,12 +156,10 @@ class NoveltyDetector(Detector):
     excluded: Exclusions = field(init=False)
 
     def __post_init__(self) -> None:
-        kept = self.context.settings.get("false_alarm_budget")
         defaults = self.context.defaults(NAME)
         self.excluded = Exclusions(self.matching, self.context.history.known)
         for monitor in self.context.plan.monitors_of(NAME):
-            budget = self.context.fpr(monitor) if kept else None
-            config = novelty_settings(monitor, defaults, budget)
+            config = novelty_settings(monitor, defaults, self.context.budget(monitor))
             where = read_settings(monitor, SETTINGS, defaults).get("exclude_where")
             self.units.append(self._unit(monitor, config, where))
 
@@ -277,16 +277,10 @@ class NoveltyDetector(Detector):
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
         steps = history.steps(past, batch)
         decision, left = self.judged(unit, steps, past, batch)
-        result = result_of(
-            unit.monitor, batch, _status(unit.monitor, decision), decision.explanation
-        )
-        result = replace(
-            result,
-            observed=finite(decision.score),
-            lower=0.0,
-            upper=finite(decision.threshold),
-            score=_ratio(decision.score, decision.threshold),
-        )
+        status = decided_status(decision.status, unit.monitor.severity)
+        result = result_of(unit.monitor, batch, status, decision.explanation)
+        score = decision.score / decision.threshold if decision.threshold > 0 else None
+        result = with_numbers(result, decision.score, 0.0, decision.threshold, score)
         if decision.status == "anomalous":
             news = self._new_values(unit, decision, past[-_RECENT:], batch)
             result = replace(result, message=result.message + news)
@@ -455,14 +449,3 @@ def _with_repeat(result: Result, repeat: tuple[str, Repeat] | None) -> Result:
         score=max(score / (result.upper or 1.0), result.score or 0.0),
         details={**result.details, "repeats": {"batch": other, **asdict(repetition)}},
     )
-
-
-def _status(monitor: Monitor, decision: NoveltyDecision) -> Status:
-    if decision.status == "anomalous":
-        return failed_status(monitor.severity)
-    known = {"ok": Status.PASS, "no_value": Status.NO_DATA}
-    return known.get(decision.status, Status.SKIPPED)
-
-
-def _ratio(score: float, threshold: float) -> float | None:
-    return finite(score / threshold) if threshold > 0 else None

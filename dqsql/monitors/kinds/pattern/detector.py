@@ -18,6 +18,7 @@ from dqsql.monitors.context import (
     failed_status,
     result_of,
     with_details,
+    with_numbers,
 )
 from dqsql.monitors.history import key_of
 from dqsql.monitors.kinds.pattern.training import (
@@ -148,16 +149,10 @@ class PatternDetector(MonitorByMonitor):
             decision = patterns.judge(learned, rows, matching, significance, test, samples)
         result = result_of(monitor, batch, _status(monitor, decision), decision.message)
         share, limit = decision.nonconforming_share, decision.largest_passing_share
-        result = replace(
-            result,
-            observed=share,
-            lower=0.0,
-            upper=limit,
-            # 1 where one value more than may be does not match.
-            score=None if share is None or limit is None else share / (limit + 1 / rows),
-        )
+        # 1 where one value more than may be does not match.
+        score = None if share is None or limit is None else share / (limit + 1 / rows)
         return with_details(
-            result,
+            with_numbers(result, share, 0.0, limit, score),
             pattern=learned.pattern,
             p_value=decision.p_value,
             significance=significance,

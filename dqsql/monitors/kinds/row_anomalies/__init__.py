@@ -32,6 +32,7 @@ from dqsql.monitors.context import (
     learning,
     result_of,
     with_details,
+    with_numbers,
 )
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.kinds.row_anomalies.settings import (
@@ -162,13 +163,7 @@ class RowAnomalyDetector:
             status = failed_status(monitor.severity)
             result = replace(result, status=status, message=_message(scoring, limit or 0.0))
         return with_details(
-            replace(
-                result,
-                observed=share,
-                lower=0.0,
-                upper=finite(limit),
-                score=share / limit if limit else None,
-            ),
+            with_numbers(result, share, 0.0, limit, share / limit if limit else None),
             rows=scoring.rows,
             odd=scoring.odd,
             threshold=finite(detector.threshold),
@@ -281,17 +276,8 @@ class RowAnomalyDetector:
 
     def _keep(self, unit: _Unit, batch: str, rows: Sequence[Mapping[str, Any]]) -> None:
         for worst in rows:
-            self.context.failures.append(
-                {
-                    "check_id": unit.monitor.id,
-                    "model": unit.monitor.model,
-                    "batch": batch,
-                    "segment": None,
-                    "row": worst["row"],
-                    "score": worst["score"],
-                    "reasons": worst["reasons"],
-                }
-            )
+            about = {name: worst[name] for name in ("score", "reasons")}
+            self.context.keep_row(unit.monitor, batch, worst["row"], **about)
 
     def _note_odd(self, unit: _Unit, detector: RowDetector, batch: str) -> None:
         """Say how odd rows of a batch are found, for a run that quarantines rows."""
