@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import shlex
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +27,7 @@ from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, S
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import MonitorContext, Workplace, defaults_of
-from dqsql.monitors.history import NEXT, History, spelled_as
+from dqsql.monitors.history import NEXT, History, place_of, spelled_as
 from dqsql.monitors.in_a_row import streaks_of
 from dqsql.monitors.kind import BeforeScan, MonitorKind, Reach
 from dqsql.monitors.programs import ProgramBook
@@ -260,8 +259,8 @@ class MonitorRun:
             return accepted
         same_time_batches: set[str] = set()
         for batch in (b for b, time in times.items() if time):
-            end = bisect_left(accepted, batch_order(batch), key=batch_order)
-            same_time_batches.update(history.of_its_time(batch, accepted[:end])[-depth:])
+            earlier = accepted[: place_of(batch, accepted)]
+            same_time_batches.update(history.of_its_time(batch, earlier)[-depth:])
         return same_time_batches
 
     @property
@@ -392,7 +391,7 @@ def accepted_before(
         (b for b, r in ledger.items() if r.status is BatchStatus.ACCEPTED and b not in again),
         key=batch_order,
     )
-    ends = [bisect_left(accepted, batch_order(b), key=batch_order) for b in batches]
+    ends = [place_of(batch, accepted) for batch in batches]
     if depth is None:
         return accepted[: max(ends, default=0)]
     seen: set[int] = set()
