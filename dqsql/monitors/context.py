@@ -20,9 +20,7 @@ from dqsql.model.plan import Metric, Monitor, Plan
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import BatchRecord, MetricValue, Result, Status
 from dqsql.model.wording import still_learning
-from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.history import History, key_of
-from dqsql.monitors.injection import Injector
 from dqsql.monitors.programs import ProgramBook
 
 if TYPE_CHECKING:
@@ -61,18 +59,6 @@ class Workplace:
     def matching(self, batches: Collection[str], where: str) -> Collection[str]:
         """The batches that meet a SQL condition. Raises EngineError."""
         return batches_where(self.spark, batches, where)
-
-    def injector(self) -> Injector:
-        """Injects issues into samples of the model's batches."""
-        return Injector(
-            self.spark,
-            self.project,
-            catalog_of(self.project),
-            self.plan,
-            self.types,
-            self.batch_type,
-            self.label,
-        )
 
     def sample(
         self,

@@ -151,6 +151,3 @@ def _p_value(details: Mapping[str, Any]) -> float | None:
     decision = details.get("decision")
     value = (decision if isinstance(decision, Mapping) else details).get("p_value")
     return float(value) if isinstance(value, int | float) else None
-
-
-__all__ = ["grouped", "symptom_of"]

@@ -221,16 +221,21 @@ class MonitorRun:
             )
             history.add_metrics(metric_rows)
         self._add_warned(history, history.before(NEXT))
+        return self._context_of(history, before.book, rows)
+
+    def _context_of(
+        self, history: History, programs: ProgramBook, rows: Mapping[str, int]
+    ) -> MonitorContext:
         return MonitorContext(
-            plan=plan,
+            plan=self.place.plan,
             history=history,
-            programs=before.book,
+            programs=programs,
             now=self.now,
             run_id=self.run_id,
             rates=self.rates,
             failed=self.failed,
             rows=rows,
-            settings=settings,
+            settings=self.place.project.settings,
             accepted_by_review=self.accepted_by_review,
             store_failures=self.store_failures,
             end=self.end,
@@ -276,16 +281,7 @@ class MonitorRun:
             return Judged()
         history = History(())
         history.add(values)
-        context = MonitorContext(
-            plan=self.place.plan,
-            history=history,
-            programs=ProgramBook(),
-            now=self.now,
-            run_id=self.run_id,
-            rates=self.rates,
-            failed=self.failed,
-            store_failures=self.store_failures,
-        )
+        context = self._context_of(history, ProgramBook(), {})
         detectors = [kind.detector(self.place, context) for kind in first]
         for detector in detectors:
             detector.prepare(batches)

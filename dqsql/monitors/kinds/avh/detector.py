@@ -15,6 +15,7 @@ from itertools import chain, compress
 
 import numpy as np
 
+from dqsql.compiler.issues import CLEAN
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
@@ -38,7 +39,7 @@ from dqsql.monitors.context import (
 )
 from dqsql.monitors.date_labels import says_the_date
 from dqsql.monitors.history import NEXT, SPAN, History, MetricKey, key_of
-from dqsql.monitors.injection import CLEAN, Injector, Variant
+from dqsql.monitors.injection import Injector, Variant
 from dqsql.monitors.kinds.avh.evidence import (
     TEXT_DISTANCES,
     ColumnDistribution,
