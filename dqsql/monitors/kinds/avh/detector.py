@@ -40,13 +40,7 @@ from dqsql.monitors.context import (
 from dqsql.monitors.date_labels import says_the_date
 from dqsql.monitors.history import NEXT, SPAN, History, MetricKey, key_of
 from dqsql.monitors.injection import Injector, Variant
-from dqsql.monitors.kinds.avh.evidence import (
-    TEXT_DISTANCES,
-    ColumnDistribution,
-    IssueEvidence,
-    distances,
-    origin_of,
-)
+from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES, IssueEvidence, distances, origin_of
 from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
 from dqsql.monitors.kinds.avh.unit import DISTANCES, Unit, without_still_by_chance
 from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message, moved, shifted
@@ -165,9 +159,7 @@ class AvhDetector:
 
         Without those that are excluded or far out (see `History.usual`).
         """
-        return self._earlier(unit, batch, self.context.history.alike(batch))
-
-    def _earlier(self, unit: Unit, batch: str, history: History) -> list[str]:
+        history = self.context.history.alike(batch)
         return unit.usual(history, self._accepted(unit, batch, history))
 
     def _accepted(self, unit: Unit, batch: str, history: History) -> list[str]:
@@ -267,17 +259,13 @@ class AvhDetector:
         return by_name
 
     def _apart(self, unit: Unit, first: str, second: str) -> Mapping[str, float]:
-        return distances(self._distribution(unit, first), self._distribution(unit, second))
+        history = self.context.history
+        return distances(unit.distribution(history, first), unit.distribution(history, second))
 
     def _keep(self, unit: Unit, batch: str, by_name: Mapping[str, float]) -> list[MetricValue]:
         values = unit.metric_values(batch, by_name, self.context.rows.get(batch))
         self.context.history.add(values)
         return values
-
-    def _distribution(
-        self, unit: Unit, batch: str, variant: Variant | None = None
-    ) -> ColumnDistribution:
-        return unit.distribution(self.context.history, batch, variant)
 
     # --- evidence ------------------------------------------------------------------------------
 
@@ -311,7 +299,7 @@ class AvhDetector:
     def _is_evidence(self, unit: Unit, evidence_batch: str, batch: str) -> bool:
         history = self.context.history
         if history.time_of(batch) is None:
-            return evidence_batch in self._earlier(unit, batch, history)
+            return evidence_batch in unit.usual(history, self._accepted(unit, batch, history))
         # That of another time of day may be older than all that were read.
         stored = self.accepted(evidence_batch) and evidence_batch not in self._tested
         is_before = batch == NEXT or batch_order(evidence_batch) < batch_order(batch)
@@ -340,16 +328,15 @@ class AvhDetector:
 
     def _evidence(self, unit: Unit, batch: str, made: Mapping[str, Variant]) -> IssueEvidence:
         """The metrics of the variants of a batch, distances against the accepted one before it."""
-        before = self.before(unit, batch)
-        last = unit.newest_whole(self.context.history, before) if before else None
-        baseline = None if last is None else self._distribution(unit, last)
-
-        kept = unit.stored(self.context.history, batch)
+        history, before = self.context.history, self.before(unit, batch)
+        last = unit.newest_whole(history, before) if before else None
+        baseline = None if last is None else unit.distribution(history, last)
+        kept = unit.stored(history, batch)
 
         def metrics(variant: Variant) -> FloatArray:
             values = {n: v for n, v in variant.values.items() if n in kept}
             if baseline is not None and len(unit.singles) < len(unit.names):
-                values |= distances(baseline, self._distribution(unit, batch, variant))
+                values |= distances(baseline, unit.distribution(history, batch, variant))
             return np.array([values.get(n, math.nan) for n in unit.names], dtype=float)
 
         issues = tuple(sorted(n for n in made if n != CLEAN))
@@ -455,13 +442,14 @@ class AvhDetector:
 
     def _moved(self, unit: Unit, verdict: ProgramVerdict, batch: str) -> Sequence[str]:
         """What is otherwise than before in values, where distances say that something is."""
+        history = self.context.history
         before = self.before(unit, batch) if verdict.status != "pass" else []
         if not before or hides_values(self.context.plan.model, unit.column, unit.monitor.settings):
             return ()
         if unit.numeric:
-            new = {n: self.context.history.value(unit.keys[n], batch) for n in unit.names}
+            new = {n: history.value(unit.keys[n], batch) for n in unit.names}
             return shifted(verdict, self.series(unit, batch), new)
-        return moved(verdict, *(self._distribution(unit, b).texts for b in (before[-1], batch)))
+        return moved(verdict, *(unit.distribution(history, b).texts for b in (before[-1], batch)))
 
     def store(self, unit: Unit, program: Program, batch: str) -> None:
         """Keep what was learned for a batch, as a new version where the evidence is another."""
