@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dqsql.compiler.privacy import hides_values
 from dqsql.model.batches import batch_order
@@ -49,16 +49,13 @@ class PatternDetector(MonitorByMonitor):
     def __post_init__(self) -> None:
         self.excluded = Exclusions(self.place.matching, self.context.history.known)
 
-    def exclude_where(self, monitor: Monitor) -> str | None:
-        """The condition on batches that a monitor leaves out."""
-        given = pattern_settings(monitor, self.context.defaults(NAME))
-        where: str | None = given.get("exclude_where")
-        return where
+    def given(self, monitor: Monitor) -> dict[str, Any]:
+        """The settings of a monitor."""
+        return pattern_settings(monitor, self.context.defaults(NAME))
 
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
-        where = self.exclude_where(monitor)
-        kept_out = self.excluded.verdict(monitor, batch, where)
+        kept_out = self.excluded.verdict(monitor, batch, self.given(monitor).get("exclude_where"))
         if kept_out is not None:
             return kept_out
         program = self.context.programs.current(monitor.id)
@@ -94,10 +91,9 @@ class PatternDetector(MonitorByMonitor):
         warned = warned_batches(program)
         if (result.status is Status.WARN) == (result.batch in warned):
             return
-        now = (
-            {*warned, result.batch} if result.status is Status.WARN else {*warned} - {result.batch}
-        )
-        evidence = {**(program.evidence or {}), "warned": sorted(now, key=batch_order)}
+        # It is one of them now, or no longer.
+        now = sorted({*warned} ^ {result.batch}, key=batch_order)
+        evidence = {**(program.evidence or {}), "warned": now}
         self.context.programs.put(replace(program, evidence=evidence), new_version=False)
 
     def counts(self, monitor: Monitor, batch: str) -> tuple[int, int] | None:
@@ -127,8 +123,7 @@ class PatternDetector(MonitorByMonitor):
 
     def significance(self, monitor: Monitor) -> float:
         """The significance of its test, in (0, 1)."""
-        given = pattern_settings(monitor, self.context.defaults(NAME))
-        return float(given.get("fpr", self.context.fpr(monitor)))
+        return float(self.given(monitor).get("fpr", self.context.fpr(monitor)))
 
     def _judged(
         self,
@@ -139,9 +134,8 @@ class PatternDetector(MonitorByMonitor):
         matching: int,
         training: Sequence[str],
     ) -> Result:
-        given = pattern_settings(monitor, self.context.defaults(NAME))
         significance = self.significance(monitor)
-        test = given.get("test", "fisher")
+        test = self.given(monitor).get("test", "fisher")
         pii = hides_values(self.context.plan.model, monitor.column, monitor.settings)
         decision = patterns.judge(learned, rows, matching, significance, test)
         if decision.status == "fail" and not pii:
@@ -215,7 +209,8 @@ class PatternReplay:
         flagged: Collection[str],
         rates: Sequence[float],
     ) -> list[Replayed]:
-        where = self.detector.exclude_where(monitor)
+        given = self.detector.given(monitor)
+        where = given.get("exclude_where")
         refused = self.detector.excluded.error(where)
         if refused is not None:
             return [Replayed(monitor, rate, note=refused.message) for rate in rates]
@@ -229,7 +224,7 @@ class PatternReplay:
             return [Replayed(monitor, rate, note=why) for rate in rates]
         training = training_batches(program)
         undecided = {*training, *self.detector.excluded.batches(where)}
-        test = pattern_settings(monitor, self.detector.context.defaults(NAME)).get("test", "fisher")
+        test = given.get("test", "fisher")
         counted = [(b, c) for b in batches if (c := self.detector.counts(monitor, b)) is not None]
         results = []
         for rate in rates:
