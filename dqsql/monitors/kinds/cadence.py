@@ -22,7 +22,13 @@ from dqsql.model.results import BatchRecord, Result, Status
 from dqsql.model.settings import as_rate, as_text, at_least
 from dqsql.model.wording import NO_TIME, still_learning
 from dqsql.monitors import recompute
-from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
+from dqsql.monitors.context import (
+    MonitorByMonitor,
+    failed_status,
+    result_of,
+    with_details,
+    with_numbers,
+)
 from dqsql.monitors.demands import missing_status
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.settings import literal_value, read_settings
@@ -112,7 +118,8 @@ class CadenceDetector(MonitorByMonitor):
                 details["looked_until"] = self.context.end
             details[cadence.MISSES_NEXT] = decided.told_gap is None
         if decided.missing:
-            return _cadence_result(monitor, batch, decided.words, details)
+            result = result_of(monitor, batch, failed_status(monitor.severity), decided.words)
+            return with_details(with_numbers(result, len(decided.missing)), **details)
         if decided.gap is None:
             text = still_learning(len(past), rules.min_history, "batches in a rhythm")
             return result_of(monitor, batch, Status.SKIPPED, text)
@@ -244,14 +251,6 @@ def _gap_words(
     return f"{number} missing before this one: {gap.words}; one comes {words}, {basis}"
 
 
-def _cadence_result(
-    monitor: Monitor, batch: str, message: str, details: Mapping[str, Any]
-) -> Result:
-    status = failed_status(monitor.severity)
-    result = with_details(result_of(monitor, batch, status, message), **details)
-    return replace(result, observed=float(len(details["missing"])))
-
-
 def rules_of(monitor: Monitor) -> _Rules:
     """What the annotation says. Raises AnnotationError."""
     given = read_settings(monitor, _SETTINGS, positional=True)
@@ -336,7 +335,7 @@ def _lateness(
 
 def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:
     """Whether a batch is late: the newest one is then decided on again."""
-    times = [t for b in sorted(ledger, key=batch_order) if (t := wall_time_of(b)) is not None]
+    times = _times(sorted(ledger, key=batch_order))
     if len(times) < len(ledger):
         return False
     times = times[-max(_WINDOW, cadence.newest_days(times)) :]
