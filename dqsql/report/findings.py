@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dqsql.model.by_key import by_key
 from dqsql.model.results import (
     CONSTRAINT,
     STATUS_ORDER,
@@ -85,10 +86,7 @@ def group_findings(
         for rank, finding in enumerate(batch.findings):
             check_id = finding.result.check_id
             place[check_id] = min(rank, place.get(check_id, rank))
-    groups: dict[tuple[str, Status], list[Result]] = {}
-    for result in results:
-        if result.is_finding:
-            groups.setdefault((result.check_id, result.status), []).append(result)
+    groups = by_key(((r.check_id, r.status), r) for r in results if r.is_finding)
     made = [_group(status, findings) for (_, status), findings in groups.items()]
 
     def urgency(group: FindingGroup) -> tuple[int, int, int, str]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from dqsql.decisions.contract import CHANGES, decide_schema
 from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 from dqsql.model.batches import batch_order
+from dqsql.model.by_key import by_key
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
@@ -72,9 +73,7 @@ class SchemaDetector(MonitorByMonitor):
 
         Where there are no others, it is such a batch with the columns that it had before.
         """
-        by_run: dict[Any, list[str]] = {}
-        for row in rows:
-            by_run.setdefault(row["computed_at"], []).append(row["batch"])
+        by_run = by_key((row["computed_at"], row["batch"]) for row in rows)
         untold: tuple[str, dict[str, str]] | None = None
         for _, measured in sorted(by_run.items(), reverse=True):
             columns_before = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +16,7 @@ from dqsql.decisions.strategies import LearnedStrategy, Strategy
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.batches import batch_order, wall_time_of
+from dqsql.model.by_key import by_key
 from dqsql.model.plan import Metric, Monitor
 from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
@@ -179,15 +179,15 @@ class AnomalyDetector(Detector):
         for monitor in self.monitors:
             on = self.decided_on(self.calls[monitor.id], batch)
             asked += [self._asked_of(monitor, batch, segment, len(on)) for segment in on]
-        alike: dict[tuple[Strategy, AnomalySettings], list[int]] = defaultdict(list)
-        for place, one in enumerate(asked):
-            if isinstance(one, _Question):
-                alike[one.chosen, one.call.settings].append(place)
+        alike = by_key(
+            ((one.chosen, one.call.settings), (place, one))
+            for place, one in enumerate(asked)
+            if isinstance(one, _Question)
+        )
         verdicts: dict[int, Result] = {i: r for i, r in enumerate(asked) if isinstance(r, Result)}
-        for (chosen, settings), places in alike.items():
-            some = [one for i in places if isinstance(one := asked[i], _Question)]
-            decisions = evaluate_many(chosen, [one.given for one in some], settings)
-            for place, one, decision in zip(places, some, decisions, strict=True):
+        for (chosen, settings), questions in alike.items():
+            decisions = evaluate_many(chosen, [one.given for _, one in questions], settings)
+            for (place, one), decision in zip(questions, decisions, strict=True):
                 verdicts[place] = self._verdict(one, batch, decision)
         return [verdicts[i] for i in range(len(asked))]
 

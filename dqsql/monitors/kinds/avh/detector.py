@@ -18,11 +18,12 @@ import numpy as np
 from dqsql.compiler.issues import CLEAN
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.arrays import BoolArray, FloatArray
-from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
+from dqsql.decisions.avh import ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.distances import without_drift
 from dqsql.decisions.program import Program, ProgramVerdict
 from dqsql.decisions.running_on import is_furthest, is_repeat
 from dqsql.model.batches import batch_order, same_weekdays, with_missing_days
+from dqsql.model.by_key import by_key
 from dqsql.model.metric_traits import COMPLETENESS_METRICS, NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
@@ -200,9 +201,7 @@ class AvhDetector:
         self, units: Sequence[Unit], batch: str, part: int | None = None
     ) -> list[tuple[Unit, Program]]:
         """The programs of some units for a batch, bounds chosen by all issues or by a part."""
-        by_config: dict[AvhConfig, list[Unit]] = {}
-        for unit in units:
-            by_config.setdefault(unit.settings.config, []).append(unit)
+        by_config = by_key((unit.settings.config, unit) for unit in units)
         fitted: list[tuple[Unit, Program]] = []
         for config, alike in by_config.items():
             histories = [self._column_history(u, batch, part) for u in alike]

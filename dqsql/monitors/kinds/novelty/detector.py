@@ -29,6 +29,7 @@ from dqsql.decisions.running_on import moved_on
 from dqsql.decisions.stationarity import RECURS
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.batches import wall_time_of
+from dqsql.model.by_key import by_key
 from dqsql.model.metric_traits import DAY_METRICS
 from dqsql.model.plan import Metric, Monitor
 from dqsql.model.project import Scope
@@ -338,10 +339,8 @@ class NoveltyDetector(Detector):
 
     def _running(self, unit: VectorUnit, past: Sequence[str], batch: str) -> list[str]:
         """The columns of numbers that always grow, and did as usual since the batch before."""
-        places: dict[str, list[MetricKey]] = {}
-        for feature, key in unit.keys.items():
-            if feature.column is not None and feature.metric in _PLACES:
-                places.setdefault(feature.column, []).append(key)
+        in_places = ((f, key) for f, key in unit.keys.items() if f.metric in _PLACES)
+        places = by_key((f.column, key) for f, key in in_places if f.column is not None)
         history = self.context.history
         # Accepted ones are known in every run, whatever was found in them.
         known = history.before(batch)[-2:]
