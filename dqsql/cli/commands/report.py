@@ -222,7 +222,7 @@ def _waiting(facts: ModelFacts) -> Iterator[str]:
         return
     named = printable(first_of(batches, _NAMED))
     yield ""
-    yield f"{plural(len(batches), 'batch')} {'waits' if len(batches) == 1 else 'wait'} for a review"
+    yield f"{plural(len(batches), 'batch waits', 'batches wait')} for a review"
     yield f"  {named}: dqsql review list --select {printable(shlex.quote(facts.name))}"
 
 

@@ -92,9 +92,8 @@ def list_waiting(
         session.say(f"{name} ({plural(batch.rows, 'row')})")
         for line in lines_of(batch.findings):
             session.say(printable(f"  {line}"))
-    waits = "waits" if len(batches) == 1 else "wait"
     if batches:
-        session.say(f"{plural(len(batches), 'batch')} {waits} for a review.")
+        session.say(f"{plural(len(batches), 'batch waits', 'batches wait')} for a review.")
     else:
         session.say_empty(_NONE, **where)
     return 0

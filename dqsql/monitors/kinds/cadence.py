@@ -20,7 +20,7 @@ from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import CheckModel, Severity
 from dqsql.model.results import BatchRecord, Result, Status
 from dqsql.model.settings import as_rate, as_text, at_least
-from dqsql.model.wording import NO_TIME, still_learning
+from dqsql.model.wording import NO_TIME, plural, still_learning
 from dqsql.monitors import recompute
 from dqsql.monitors.context import (
     MonitorByMonitor,
@@ -244,8 +244,7 @@ def _times(batches: Sequence[str]) -> list[dt.datetime]:
 def _gap_words(
     gap: cadence.Gap, rhythm: cadence.Cadence | None, declared: cadence.Cadence | None
 ) -> str:
-    one = len(gap.missing) == 1
-    number = "1 batch is" if one else f"{len(gap.missing):,} batches are"
+    number = plural(len(gap.missing), "batch is", "batches are")
     words = rhythm.words if rhythm is not None else ""
     basis = "as declared" if declared is not None else f"judging by {gap.history:,} expected ones"
     return f"{number} missing before this one: {gap.words}; one comes {words}, {basis}"

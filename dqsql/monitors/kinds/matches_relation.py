@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
+from dqsql.compiler.arguments import split_arguments
 from dqsql.compiler.diff import (
     BATCH,
     BUCKET,
@@ -72,8 +73,8 @@ def match_call(expression: str, span: Span) -> MatchCall:
     """The call in an annotation's expression. Raises CompileError."""
     ast = parse_expression(expression, span).unnest()
     arguments = list(ast.expressions) if isinstance(ast, exp.Anonymous) else []
-    named = {a.this.name.lower(): a.expression for a in arguments if isinstance(a, exp.Kwarg)}
-    given = [a for a in arguments if not isinstance(a, exp.Kwarg)]
+    given, by_name = split_arguments(arguments)
+    named = {name.lower(): value for name, value in by_name.items()}
     for unknown in named.keys() - {"keys", "columns", "tolerance"}:
         raise CompileError(
             f"@{_NAME} has no argument {unknown!r}",
@@ -267,9 +268,8 @@ class MatchDetector(MonitorByMonitor):
         }
         if one.rows:
             details["failures"] = {"table": FAILURES.name, "rows": len(one.rows)}
-            are = "row is" if len(one.rows) == 1 else "rows are"
-            message = f"{result.message}; {len(one.rows):,} differing {are} in {FAILURES.name}"
-            result = replace(result, message=message)
+            are = plural(len(one.rows), "differing row is", "differing rows are")
+            result = replace(result, message=f"{result.message}; {are} in {FAILURES.name}")
         return with_details(result, **details)
 
     def _keep(self, monitor: Monitor, batch: str, diff: _BatchDiff) -> None:
@@ -294,8 +294,8 @@ def _words(diff: _BatchDiff, other: str) -> str:
     if kinds.get(CHANGED):
         which = ", ".join(f"{name} {n:,}" for name, n in diff.columns.items())
         parts.append(f"{kinds[CHANGED]:,} {_be(kinds[CHANGED])} changed ({which})")
-    verb = "row differs" if diff.total == 1 else "rows differ"
-    return f"{diff.total:,} {verb}: {', '.join(parts)} ({rows})"
+    differ = plural(diff.total, "row differs", "rows differ")
+    return f"{differ}: {', '.join(parts)} ({rows})"
 
 
 def _be(count: int) -> str:

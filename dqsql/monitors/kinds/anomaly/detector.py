@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from dqsql.compiler.arguments import split_arguments
 from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
 from dqsql.decisions.stationarity import RECURS
@@ -130,9 +131,9 @@ def _strategy(monitor: Monitor) -> Strategy:
         raise DecisionError(
             f"{to_sql(ast)} is not a strategy", hint="for example day_of_week or threshold(0, 10)"
         )
-    positional = [_value(a) for a in ast.expressions if not isinstance(a, exp.Kwarg)]
-    named = {a.this.name: _value(a.expression) for a in ast.expressions if isinstance(a, exp.Kwarg)}
-    return strategy(str(ast.this), *positional, **named)
+    positional, named = split_arguments(ast.expressions)
+    values = {name: _value(value) for name, value in named.items()}
+    return strategy(str(ast.this), *map(_value, positional), **values)
 
 
 def _value(ast: exp.Expr) -> Any:
