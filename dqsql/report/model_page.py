@@ -9,8 +9,8 @@ from dqsql.model import results
 from dqsql.model.batches import batch_order
 from dqsql.model.by_key import by_key
 from dqsql.model.wording import plural
-from dqsql.report.findings import LONG, check_label, observation
-from dqsql.report.page import LETTERS, ModelFacts, causes_of, label_of, letter_of, profile_record
+from dqsql.report.findings import LONG, check_label, label_of, observation
+from dqsql.report.page import LETTERS, ModelFacts, causes_of, letter_of, profile_record
 from dqsql.report.series import MetricValues, Record, series_of, undrawn_segments
 from dqsql.report.text import printable, shorten
 

@@ -283,13 +283,9 @@ def _plain(relation: str) -> str:
     return relation.replace("`", "")
 
 
-def _ctes(query: exp.Expr) -> dict[str, exp.CTE]:
-    return {cte.alias.lower(): cte for cte in query.find_all(exp.CTE)}
-
-
 def _main(query: exp.Expr) -> exp.Table | None:
     """The table in the FROM of a query, through CTEs, subqueries and unions."""
-    ctes, seen = _ctes(query), set[str]()
+    ctes, seen = {cte.alias.lower(): cte for cte in query.find_all(exp.CTE)}, set[str]()
     node: exp.Expr | None = query
     while node is not None:
         if isinstance(node, exp.Table):

@@ -25,20 +25,13 @@ from dqsql.model.results import (
     worst_status,
 )
 from dqsql.model.wording import in_segments
-from dqsql.report.findings import LONG, check_label, headline, observation
+from dqsql.report.findings import LONG, check_label, headline, label_of, observation
 from dqsql.report.profile import ProfileTable
 from dqsql.report.series import MetricValues, Record, finite, spark_of
 from dqsql.report.text import printable
 
-# The letter of a status in a strip; a batch without a verdict is a dot.
-LETTERS = {
-    Status.PASS: "p",
-    Status.WARN: "w",
-    Status.FAIL: "f",
-    Status.NO_DATA: "n",
-    Status.ERROR: "e",
-    Status.SKIPPED: "s",
-}
+# The letter of a status in a strip, its first one; a batch without a verdict is a dot.
+LETTERS = {status: status.value[0] for status in Status}
 # The letters of batches that are not learned from.
 _LEDGER = {BatchStatus.FLAGGED.value: "f", BatchStatus.REJECTED.value: "r"}
 
@@ -286,11 +279,6 @@ def causes_of(groups: Iterable[BatchFinding]) -> dict[str, Result]:
         for f in group.findings
         if f.cause is not None and f.cause.check_id != f.result.check_id
     }
-
-
-def label_of(result: Result) -> str:
-    """The check of a verdict, for people."""
-    return check_label(result.check_name, result.column)
 
 
 def _moment(value: datetime | None) -> str:
