@@ -17,7 +17,7 @@ from dqsql.engine.value_samples import sample_values
 from dqsql.errors import DqsqlError
 from dqsql.model.monitors import DEFAULT_RATES, Rates
 from dqsql.model.plan import Metric, Monitor, Plan
-from dqsql.model.project import Project, Severity
+from dqsql.model.project import Project, Scope, Severity
 from dqsql.model.results import BatchRecord, MetricValue, Result, Status
 from dqsql.model.wording import still_learning
 from dqsql.monitors.history import History, key_of
@@ -144,31 +144,6 @@ class MonitorContext:
         """The accepted batches before one that a monitor with a window learns from."""
         return self.history.usual(monitor.id, self.history.before(batch, window), window)
 
-    def derive(
-        self,
-        monitor: Monitor,
-        batch: str,
-        metric: str,
-        parameters: str,
-        value: float,
-        sample_size: int,
-    ) -> None:
-        """Collect a value of a whole batch that a detector computed."""
-        self.derived.append(
-            MetricValue(
-                model=monitor.model,
-                batch=batch,
-                segment=None,
-                column=None,
-                metric=metric,
-                parameters=parameters,
-                scope="delta",
-                value=value,
-                value_text=None,
-                sample_size=sample_size,
-            )
-        )
-
     def keep_row(self, monitor: Monitor, batch: str, row: str, **about: Any) -> None:
         """Collect a row of a batch, as JSON, for dq_failures, with what else is told of it."""
         self.failures.append(
@@ -289,6 +264,31 @@ def decided_status(decided: str, severity: Severity) -> Status:
 def finite(value: float | None) -> float | None:
     """A number for tables and JSON: None for what is not finite."""
     return float(value) if value is not None and math.isfinite(value) else None
+
+
+def derived_value(
+    monitor: Monitor,
+    batch: str,
+    metric: str,
+    parameters: str,
+    value: float,
+    sample_size: int | None,
+    column: str | None = None,
+    segment: str | None = None,
+) -> MetricValue:
+    """A value of a batch that a detector computed, null where it is not finite."""
+    return MetricValue(
+        model=monitor.model,
+        batch=batch,
+        segment=segment,
+        column=column,
+        metric=metric,
+        parameters=parameters,
+        scope=Scope.DELTA.value,
+        value=finite(value),
+        value_text=None,
+        sample_size=sample_size,
+    )
 
 
 def with_numbers(

@@ -43,7 +43,13 @@ from dqsql.model.results import Result, Status
 from dqsql.model.settings import as_bool, as_given
 from dqsql.model.tables import FAILURES
 from dqsql.model.wording import plural
-from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
+from dqsql.monitors.context import (
+    MonitorByMonitor,
+    derived_value,
+    failed_status,
+    result_of,
+    with_details,
+)
 from dqsql.monitors.demands import missing_status
 from dqsql.monitors.kind import MonitorKind
 from dqsql.monitors.settings import literal_value, read_braces
@@ -276,7 +282,8 @@ class MatchDetector(MonitorByMonitor):
         """Store the number of differing rows, and some of them."""
         call = match_call(monitor.expression, monitor.span)
         compared = f"{call.relation}, {', '.join(call.keys)}"
-        self.context.derive(monitor, batch, _METRIC, compared, float(diff.total), diff.here)
+        total = derived_value(monitor, batch, _METRIC, compared, diff.total, diff.here)
+        self.context.derived.append(total)
         for row in diff.rows:
             self.context.keep_row(monitor, batch, row)
 

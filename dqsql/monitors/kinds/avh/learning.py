@@ -187,7 +187,8 @@ class _Replay:
         if evidence is None or batch in self.tally.flagged:
             return
         evidence = evidence.part(part)
-        variants = evidence.onto(self.unit.names, _vector(self.unit.names, new))
+        newest = np.array([new[name] for name in self.unit.names], dtype=float)
+        variants = evidence.onto(self.unit.names, newest)
         columns = {name: variants[:, place] for place, name in enumerate(self.unit.names)}
         broken = breaks(program, series, columns, len(evidence.issues), warned)
         for issue, hit in zip(evidence.issues, broken, strict=True):
@@ -200,10 +201,6 @@ class _Replay:
         replayed = self.tally.result(note)
         decided = replayed.accepted + replayed.flagged
         return replace(replayed, clauses=self.clauses / decided if decided else None)
-
-
-def _vector(names: Sequence[str], values: Mapping[str, float]) -> FloatArray:
-    return np.array([values[name] for name in names], dtype=float)
 
 
 # A spread needs two values.

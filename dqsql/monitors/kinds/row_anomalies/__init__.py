@@ -27,6 +27,7 @@ from dqsql.model.types import type_of
 from dqsql.monitors.context import (
     MonitorContext,
     Workplace,
+    derived_value,
     failed_status,
     finite,
     learning,
@@ -149,9 +150,9 @@ class RowAnomalyDetector:
             return result_of(monitor, batch, Status.NO_DATA, "the batch has no rows")
         limit, share = detector.limit(scoring.rows), scoring.odd / scoring.rows
         is_odd = limit is not None and share > limit
-        self.context.derive(
-            monitor, batch, _SHARE, monitor.settings.where or "", share, scoring.rows
-        )
+        where = monitor.settings.where or ""
+        value = derived_value(monitor, batch, _SHARE, where, share, scoring.rows)
+        self.context.derived.append(value)
         result = result_of(monitor, batch, Status.PASS, "")
         kept: Sequence[Mapping[str, Any]] = ()
         if is_odd:
