@@ -12,7 +12,7 @@ import ssl
 import urllib.error
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from email.message import EmailMessage
 from http.client import HTTPException
 from itertools import zip_longest
@@ -180,12 +180,8 @@ def payload(kind: str, project: str, notices: Sequence[Notice]) -> dict[str, Any
             "type": "message",
             "attachments": [{"contentType": kind_of_content, "content": card}],
         }
-    names = Notice.__dataclass_fields__
     # What reads it may show it on a terminal; keys are as they are.
-    findings = [
-        {name: getattr(n, name) for name in names} | {"message": printable(n.message)}
-        for n in notices
-    ]
+    findings = [asdict(n) | {"message": printable(n.message)} for n in notices]
     return {"project": project, "title": title, "findings": findings}
 
 
