@@ -20,7 +20,7 @@ from dqsql.model.plan import Metric, Monitor, Plan
 from dqsql.model.project import Project, Scope, Severity
 from dqsql.model.results import BatchRecord, MetricValue, Result, Status
 from dqsql.model.wording import still_learning
-from dqsql.monitors.history import History, key_of
+from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.programs import ProgramBook
 
 if TYPE_CHECKING:
@@ -122,6 +122,11 @@ class MonitorContext:
             if watched.name == name and watched.alias not in self.failed:
                 return self._by_alias[watched.alias]
         return None
+
+    def keys(self, monitor: Monitor) -> dict[str, MetricKey]:
+        """The series of a monitor's metrics that could be computed, by its own names for them."""
+        metrics = {w.name: self.metric(monitor, w.name) for w in monitor.watched}
+        return {name: key_of(m) for name, m in metrics.items() if m is not None}
 
     def fpr(self, monitor: Monitor) -> float:
         """The false-positive rate of a monitor that names none."""

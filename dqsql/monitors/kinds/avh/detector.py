@@ -39,7 +39,7 @@ from dqsql.monitors.context import (
     with_numbers,
 )
 from dqsql.monitors.date_labels import says_the_date
-from dqsql.monitors.history import NEXT, SPAN, History, MetricKey, key_of
+from dqsql.monitors.history import NEXT, SPAN, History, MetricKey
 from dqsql.monitors.injection import Injector, Variant
 from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES, IssueEvidence, distances, origin_of
 from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
@@ -79,11 +79,7 @@ class AvhDetector:
             self._add(monitor, avh_settings(monitor, defaults, self.context.fpr(monitor)))
 
     def _add(self, monitor: Monitor, settings: AvhSettings) -> None:
-        keys: dict[str, MetricKey] = {}
-        for watched in monitor.watched:
-            metric = self.context.metric(monitor, watched.name)
-            if metric is not None:
-                keys[watched.name] = key_of(metric)
+        keys = self.context.keys(monitor)
         numeric = any(w.family is Family.NUMERIC for w in monitor.watched)
         singles = tuple(n for n in keys if n not in _HELPERS and n not in PROFILES)
         # The number of rows is not the column's.

@@ -20,7 +20,6 @@ from dqsql.monitors.context import (
     with_details,
     with_numbers,
 )
-from dqsql.monitors.history import key_of
 from dqsql.monitors.kinds.pattern.training import (
     NAME,
     pattern_settings,
@@ -28,7 +27,14 @@ from dqsql.monitors.kinds.pattern.training import (
     warned_batches,
 )
 from dqsql.monitors.programs import StoredProgram
-from dqsql.monitors.recompute import NOT_DECIDED, Compared, Recomputed, StoredVerdict, stored_key
+from dqsql.monitors.recompute import (
+    NOT_DECIDED,
+    Compared,
+    Recomputed,
+    StoredVerdict,
+    shown_key,
+    stored_key,
+)
 from dqsql.monitors.replay import Replayed, Tally
 from dqsql.patterns.infer import LearnedPattern, NoPattern
 from dqsql.patterns.validate import PatternDecision, decide
@@ -98,21 +104,12 @@ class PatternDetector(MonitorByMonitor):
 
     def counts(self, monitor: Monitor, batch: str) -> tuple[int, int] | None:
         """Values and matching values of a batch, or None where they were not counted."""
-        numbers: list[int] = []
-        for name in ("count", "matches"):
-            metric = self.context.metric(monitor, name)
-            value = math.nan
-            if metric is not None:
-                value = self.context.history.value(key_of(metric), batch)
-            if math.isnan(value):
-                return None
-            numbers.append(int(value))
-        return numbers[0], numbers[1]
-
-    def _series(self, monitor: Monitor) -> list[list[str | None]]:
-        """What the counts of values and of matching values are stored as."""
-        metrics = (self.context.metric(monitor, name) for name in ("count", "matches"))
-        return [list(key_of(metric)[:4]) for metric in metrics if metric is not None]
+        keys = self.context.keys(monitor)
+        if "count" not in keys or "matches" not in keys:
+            return None
+        history = self.context.history
+        rows, matching = history.value(keys["count"], batch), history.value(keys["matches"], batch)
+        return None if math.isnan(rows) or math.isnan(matching) else (int(rows), int(matching))
 
     def _count_exactly(
         self, program: StoredProgram, learned: LearnedPattern, rows: int, matching: int
@@ -134,7 +131,7 @@ class PatternDetector(MonitorByMonitor):
         matching: int,
         training: Sequence[str],
     ) -> Result:
-        significance = self.significance(monitor)
+        keys, significance = self.context.keys(monitor), self.significance(monitor)
         test = self.given(monitor).get("test", "fisher")
         pii = hides_values(self.context.plan.model, monitor.column, monitor.settings)
         decision = patterns.judge(learned, rows, matching, significance, test)
@@ -155,7 +152,7 @@ class PatternDetector(MonitorByMonitor):
             nonconforming=rows - matching,
             training_rows=learned.rows,
             training_nonconforming=learned.nonconforming,
-            series=self._series(monitor),
+            series=[shown_key(keys[name]) for name in ("count", "matches")],
             history=[training[0], training[-1], len(training)] if training else None,
         )
 
