@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -249,18 +249,9 @@ class AnomalyDetector(Detector):
         past: Sequence[str],
         left_out: Sequence[str],
     ) -> AnomalyInput:
-        """What is decided by; `past` and `left_out` are what `_past` gives."""
+        """What is decided by; `past` and `left_out` are what `past` gives."""
         excluded = self.excluded.batches(call.exclude_where)
-        given = input_of(call.strategy, self.context.history, key, past, left_out, batch)
-        marks = [b in excluded for b in places(call.strategy, past, left_out)]
-        return replace(given, exclude=marks, excluded=batch in excluded)
-
-
-def places(chosen: Strategy, past: Sequence[str], left_out: Sequence[str]) -> list[str]:
-    """The batches that a strategy sees, oldest first: with gaps, where it counts batches."""
-    if not chosen.keeps_places:
-        return list(past)
-    return sorted((*past, *left_out), key=batch_order)
+        return input_of(call.strategy, self.context.history, key, past, left_out, batch, excluded)
 
 
 def input_of(
@@ -270,21 +261,16 @@ def input_of(
     past: Sequence[str],
     left_out: Sequence[str],
     batch: str,
+    excluded: Collection[str],
 ) -> AnomalyInput:
-    """What a strategy decides by, but for `exclude_where`.
+    """What a strategy decides by on a batch.
 
-    A batch that was not accepted is a gap to a strategy that counts batches: without its place,
-    every later batch would be held against another day of the week.
-
-    Args:
-        chosen: the strategy.
-        history: the metrics.
-        key: the metric.
-        past: the accepted batches that it was measured on, oldest first.
-        left_out: the other batches after the first of them.
-        batch: the batch under test.
+    `past` are the accepted batches that the metric was measured on, oldest first, `left_out` the
+    other batches after the first of them. Such a batch is a gap to a strategy that counts batches:
+    without its place, every later batch would be held against another day of the week.
     """
-    seen, gaps = places(chosen, past, left_out), set(left_out)
+    seen = sorted((*past, *left_out), key=batch_order) if chosen.keeps_places else list(past)
+    gaps = set(left_out)
     times = [wall_time_of(b) for b in (*seen, batch)]
     timed = all(t is not None for t in times)
     value = history.value(key, batch)
@@ -295,4 +281,6 @@ def input_of(
         time=times[-1] if timed else None,
         is_nan=history.is_nan(key, batch) and sum(history.is_nan(key, b) for b in past) < RECURS,
         absent=[b in gaps for b in seen],
+        exclude=[b in excluded for b in seen],
+        excluded=batch in excluded,
     )
