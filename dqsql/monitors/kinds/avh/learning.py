@@ -19,6 +19,7 @@ from dqsql.decisions.program import COUNTED, ROWS, Clause, Program, breaks, of_u
 from dqsql.decisions.stationarity import Transform
 from dqsql.model.batches import with_missing_days
 from dqsql.model.metric_traits import DISTANCE_METRICS
+from dqsql.model.plan import Monitor
 from dqsql.model.wording import still_learning
 from dqsql.monitors.history import NEXT
 from dqsql.monitors.kinds.avh.detector import AvhDetector
@@ -45,13 +46,10 @@ class AvhLearner:
 
         Raises EngineError.
         """
-        outcomes = [Learned(m, note=text) for m, text in self.detector.broken]
+        units, unasked = self._units()
+        outcomes = [Learned(m, note=text) for m, text in unasked]
         ready: list[Unit] = []
-        for unit in self.detector.units:
-            refused = self.detector.refused(unit)
-            if refused is not None:
-                outcomes.append(Learned(unit.monitor, note=refused))
-                continue
+        for unit in units:
             past = self.detector.past(unit, NEXT)
             need = unit.settings.config.min_history
             if len(past) < need:
@@ -74,6 +72,17 @@ class AvhLearner:
             )
         order = {m.id: place for place, m in enumerate(self.detector.context.plan.monitors)}
         return sorted(outcomes, key=lambda learned: order[learned.monitor.id])
+
+    def _units(self) -> tuple[list[Unit], list[tuple[Monitor, str]]]:
+        """The columns that are learned of, and the monitors that cannot be asked, with why."""
+        units, unasked = [], list(self.detector.broken)
+        for unit in self.detector.units:
+            refused = self.detector.refused(unit)
+            if refused is None:
+                units.append(unit)
+            else:
+                unasked.append((unit.monitor, refused))
+        return units, unasked
 
     def _renew(self, units: Sequence[Unit]) -> dict[str, str]:
         """Inject issues into the newest batch; notes on units for which that cannot be done."""
@@ -107,17 +116,10 @@ class AvhLearner:
         against bounds learned from the batches before by other issues: of each kind, bounds that
         every second magnitude chose are tried by the others.
         """
-        outcomes: list[Replayed] = []
+        units, unasked = self._units()
+        outcomes = [Replayed(m, rate, note=text) for rate in rates for m, text in unasked]
         for rate in rates:
-            outcomes += [Replayed(m, rate, note=text) for m, text in self.detector.broken]
-            replays: list[_Replay] = []
-            for unit in self.detector.units:
-                refused = self.detector.refused(unit)
-                if refused is not None:
-                    outcomes.append(Replayed(unit.monitor, rate, note=refused))
-                else:
-                    tally = Tally(unit.monitor, rate, flagged)
-                    replays.append(_Replay(_at_rate(unit, rate), tally))
+            replays = [_Replay(_at_rate(u, rate), Tally(u.monitor, rate, flagged)) for u in units]
             every = max(1, len(batches) // _HELD_OUT)
             for place, batch in enumerate(batches):
                 self._replay_batch(replays, batch, held_out=place % every == 0)
