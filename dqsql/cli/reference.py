@@ -81,17 +81,8 @@ def annotations_as_markdown() -> str:
 
 def _macro(library: MacroLibrary, macro: MacroDef, record: Mapping[str, object]) -> list[str]:
     signature = macro.signature.partition("_")[2].replace("*varargs", "more ..")
-    about = record.get("description") or ""
-    return [
-        f"### `@{signature}`",
-        "",
-        str(about),
-        "",
-        "```sql",
-        _formula(library, macro),
-        "```",
-        "",
-    ]
+    about, formula = str(record.get("description") or ""), _formula(library, macro)
+    return [f"### `@{signature}`", "", about, "", "```sql", formula, "```", ""]
 
 
 def _formula(library: MacroLibrary, macro: MacroDef) -> str:
