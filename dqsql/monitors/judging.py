@@ -338,16 +338,8 @@ def needs_of(
 ) -> list[Needs]:
     """What the monitors of a model need: of those that look so far back, and of those without end.
 
-    They are one where no more is stored than the former need.
-
-    Args:
-        plan: the model's plan.
-        settings: those of the project, by kind of monitor.
-        stored: how many accepted batches there are.
-        replayed: how many stored batches will be decided on again.
-
-    Raises:
-        AnnotationError: a setting cannot be used.
+    They are one where no more is `stored`, in accepted batches, than the former need. `replayed` is
+    how many stored batches will be decided on again. Raises AnnotationError.
     """
     some, whole = Needs(0, frozenset(), False), Needs(None, frozenset(), False)
     names = {metric.alias: metric.name for metric in plan.metrics}
@@ -375,12 +367,10 @@ def needs_of(
 def accepted_before(
     ledger: Mapping[str, BatchRecord], batches: Sequence[str], depth: int | None
 ) -> list[str]:
-    """The accepted batches that the batches of a run look at, oldest first.
+    """The accepted batches of before a run that its batches look at, oldest first.
 
-    Args:
-        ledger: that of before the run.
-        batches: those of the run, oldest first, which are no history until they are checked.
-        depth: how many batches each of them looks at; None for all.
+    The `batches` of the run are no history until they are checked. Each looks at `depth` batches
+    before it, or at all for None.
     """
     again = set(batches)
     accepted = sorted(
@@ -405,16 +395,9 @@ def held_back_note(
 ) -> tuple[str, ...]:
     """A note when at least half of a model's batches wait for a review, else nothing.
 
-    Its monitors then stay at `still learning` for a reason that their verdicts do not tell.
-
-    Args:
-        model: the model.
-        store: the tables, which have the verdicts of earlier runs.
-        ledger: all its batches, those of the run included.
-        results: the verdicts of the run.
-
-    Raises:
-        StorageError: the tables cannot be read.
+    Its monitors then stay at `still learning` for a reason that their verdicts do not tell. The
+    `ledger` has all batches, those of the run included; the `results` are those of the run. Raises
+    StorageError.
     """
     flagged = [b for b, record in ledger.items() if record.status is BatchStatus.FLAGGED]
     if len(ledger) < _HISTORY or 2 * len(flagged) < len(ledger):
