@@ -75,14 +75,9 @@ class AvhLearner:
 
     def _units(self) -> tuple[list[Unit], list[tuple[Monitor, str]]]:
         """The columns that are learned of, and the monitors that cannot be asked, with why."""
-        units, unasked = [], list(self.detector.broken)
-        for unit in self.detector.units:
-            refused = self.detector.refused(unit)
-            if refused is None:
-                units.append(unit)
-            else:
-                unasked.append((unit.monitor, refused))
-        return units, unasked
+        every, refused = self.detector.units, self.detector.refused
+        unasked = [(u.monitor, why) for u in every if (why := refused(u)) is not None]
+        return [u for u in every if refused(u) is None], [*self.detector.broken, *unasked]
 
     def _renew(self, units: Sequence[Unit]) -> dict[str, str]:
         """Inject issues into the newest batch; notes on units for which that cannot be done."""
