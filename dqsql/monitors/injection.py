@@ -50,31 +50,27 @@ class Injector:
 
         A batch that the model has no rows of (any more) is missing. Raises EngineError.
         """
+        place = self.place
         groups: dict[tuple[Family, str | None, str], list[str]] = defaultdict(list)
         for monitor in monitors:
             if monitor.column is not None:
-                family = family_of(type_of(monitor.column, self.place.types))
+                family = family_of(type_of(monitor.column, place.types))
                 groups[(family, monitor.settings.where, monitor.kind)].append(monitor.column)
+        chosen = BatchFilter(tuple(batches), place.batch_type, place.types)
         variants: dict[tuple[str, str], dict[str, Variant]] = {}
         for (family, where, kind), columns in groups.items():
-            self._measure(family, where, kind, columns, batches, size, variants)
+            alike = [name for name, type_ in place.types.items() if family_of(type_) is family]
+            cells = tuple(neighbors(alike, list(dict.fromkeys(columns))))
+            injection = Injection(place.plan.model, family, cells, chosen, size, place.label, where)
+            for made_of, variant in self._measured(injection, kind):
+                batch, column, issue = made_of.split(SEPARATOR)
+                for name in (c for c in columns if c.lower() == column.lower()):
+                    variants.setdefault((batch, name), {})[issue] = variant
         return variants
 
-    def _measure(
-        self,
-        family: Family,
-        where: str | None,
-        kind: str,
-        columns: Sequence[str],
-        batches: Sequence[str],
-        size: int,
-        measured_variants: dict[tuple[str, str], dict[str, Variant]],
-    ) -> None:
-        place = self.place
-        alike = [name for name, type_ in place.types.items() if family_of(type_) is family]
-        cells = tuple(neighbors(alike, list(dict.fromkeys(columns))))
-        chosen = BatchFilter(tuple(batches), place.batch_type, place.types)
-        injection = Injection(place.plan.model, family, cells, chosen, size, place.label, where)
+    def _measured(self, injection: Injection, kind: str) -> list[tuple[str, Variant]]:
+        """The variants that an injection makes, each with what it was made of."""
+        place, family = self.place, injection.family
         variants = injection.query(self._catalog.library)
         # A name of its own: models may run at the same time.
         name = f"{place.plan.model.name}: injected issues ({family.value})"
@@ -90,11 +86,7 @@ class Injector:
         doing = "cannot measure injected issues"
         with kept_view(place.spark, view_name(model), variants, doing):
             rows = rows_of(place.spark, measure, doing)
-        for row in rows:
-            batch, column, issue = row["batch"].split(SEPARATOR)
-            spellings = [c for c in columns if c.lower() == column.lower()]
-            for name in spellings:
-                measured_variants.setdefault((batch, name), {})[issue] = _variant(plan, row)
+        return [(row["batch"], _variant(plan, row)) for row in rows]
 
 
 def _variant(plan: Plan, row: Mapping[str, object]) -> Variant:
