@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dqsql.decisions.cadence import misses_next
-from dqsql.decisions.streaks import Streaks
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.ledger import unlike_segmented
 from dqsql.errors import DqsqlError
@@ -104,9 +103,10 @@ class MonitorRun:
             if result.batch is not None:
                 by_batch[result.batch].append(result)
         kinds = list(kinds_of(self.place.plan))
-        waiting = self._streaks(ordered)
+        plan, known = self.place.plan, self.place.ledger
+        streaks = streaks_of(plan, plan.monitors, self.place.store, known, ordered)
         first = self._judge_first(kinds, ordered, values)
-        judged_results = waiting.judged(first.results)
+        judged_results = streaks.judged(first.results)
         if all(kind.reach is None for kind in kinds):
             return replace(first, results=tuple(judged_results))
         for result in judged_results:
@@ -118,8 +118,6 @@ class MonitorRun:
         sound = [b for b in ordered if self._sound(b, by_batch[b])]
         for _, detector in detectors:
             detector.prepare(sound)
-        plan = self.place.plan
-        known = self.place.ledger
         open_ones = Waiting.of(plan, known, ordered, rows, self.now, finds_new=self.finds_new)
         told = _tenths(len(ordered))
         for index, batch in enumerate(ordered):
@@ -127,7 +125,7 @@ class MonitorRun:
                 self.on_step(f"asking the monitors, {index} of {len(ordered)} batches done")
             if index and learn_before_scan(self.place, replace(before, batches=(batch,))):
                 return Judged(rest=tuple(ordered[index:]))
-            new = waiting.judged(
+            new = streaks.judged(
                 result
                 for kind, detector in detectors
                 for result in open_ones.asked(kind, plan, detector, batch)
@@ -174,10 +172,6 @@ class MonitorRun:
         """The monitors that may warn of a batch that is accepted all the same."""
         return frozenset(m.id for m in self.place.plan.monitors if _warns(m))
 
-    def _streaks(self, batches: Sequence[str]) -> Streaks:
-        plan, place = self.place.plan, self.place
-        return streaks_of(plan, plan.monitors, place.store, place.ledger, batches)
-
     def _sound(self, batch: str, results: Iterable[Result]) -> bool:
         if batch in self.accepted_by_review:
             return True
@@ -194,7 +188,8 @@ class MonitorRun:
     ) -> MonitorContext:
         plan, settings = self.place.plan, self.place.project.settings
         model = plan.model.name
-        needs = needs_of(plan, settings, self._accepted, self.replayed)
+        stored = sum(r.status is BatchStatus.ACCEPTED for r in self.place.ledger.values())
+        needs = needs_of(plan, settings, stored, self.replayed)
         depths = [need.depth for need in needs]
         furthest = None if None in depths else max((d for d in depths if d), default=0)
         history = History(
@@ -267,10 +262,6 @@ class MonitorRun:
             earlier = accepted[: place_of(batch, accepted)]
             same_time_batches.update(history.of_its_time(batch, earlier)[-depth:])
         return same_time_batches
-
-    @property
-    def _accepted(self) -> int:
-        return sum(r.status is BatchStatus.ACCEPTED for r in self.place.ledger.values())
 
     def _judge_first(
         self, kinds: Iterable[MonitorKind], batches: Sequence[str], values: Iterable[MetricValue]
