@@ -312,15 +312,6 @@ def _delays_of(
     return cadence.live_delays(checked, step)
 
 
-def _next(
-    rules: _Rules, times: Sequence[dt.datetime], ledger: Mapping[str, BatchRecord], now: dt.datetime
-) -> cadence.Lateness | None:
-    delays = _delays_of(rules, times, ledger)
-    if delays is None:
-        return None
-    return _lateness(rules, times, delays, rules.shown(now))
-
-
 def _lateness(
     rules: _Rules,
     times: Sequence[dt.datetime],
@@ -341,12 +332,17 @@ def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> 
     try:
         every = [rules_of(m) for m in KIND.of(plan)]
         zones, clock = _zones_of(plan.model) if every else ((), None)
-        rules = [replace(r, zones=zones, clock=clock) for r in every]
-        arrivals = [_next(r, times, ledger, now) for r in rules]
+        for rules in (replace(r, zones=zones, clock=clock) for r in every):
+            delays = _delays_of(rules, times, ledger)
+            late = None
+            if delays is not None:
+                late = _lateness(rules, times, delays, rules.shown(now))
+            if late is not None and late.late:
+                return True
     except AnnotationError:
         # Told where the model is checked.
         return False
-    return any(late is not None and late.late for late in arrivals)
+    return False
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:

@@ -11,7 +11,7 @@ from dqsql.decisions.contract import CHANGES, decide_schema
 from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 from dqsql.model.batches import batch_order
 from dqsql.model.by_key import by_key
-from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
+from dqsql.model.monitors import MonitorSpec, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
 from dqsql.model.settings import as_given
@@ -165,15 +165,11 @@ def _allowed(monitor: Monitor) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _watches(use: MonitorUse) -> list[WatchedMetric]:
-    return [WatchedMetric(Family.ANY, _METRIC, "schema()", use.annotation.column)]
-
-
 KIND = MonitorKind(
     MonitorSpec(
         name=_NAME,
         settings={"allow": as_given},
-        watches=_watches,
+        watches=lambda use: [WatchedMetric(Family.ANY, _METRIC, "schema()", use.annotation.column)],
         configurable=False,
         listed={"allow": CHANGES},
         symptom="schema",

@@ -154,7 +154,8 @@ class DriftDetector:
             what = f"{who}, or had another type, in {named}" if now else who
             status = missing_status(monitor, self.place.plan.model.config.no_data)
             return result_of(monitor, batch, status, f"{what}: nothing to compare", segment)
-        drift = drift_of(unit.call.measure, parts, now[0], shows_values=not self._hides(unit))
+        hidden = hides_values(self.place.plan.model, monitor.column, monitor.settings)
+        drift = drift_of(unit.call.measure, parts, now[0], shows_values=not hidden)
         if math.isnan(drift.value):
             text = f"{monitor.column} is NaN throughout, here or in {named}: nothing to compare"
             status = missing_status(monitor, self.place.plan.model.config.no_data)
@@ -190,10 +191,6 @@ class DriftDetector:
     ) -> list[Distribution]:
         count = None if unit.count is None else key_of(unit.count, segment)
         return distributions(self.context.history, key_of(unit.profile, segment), count, batches)
-
-    def _hides(self, unit: _DriftUnit) -> bool:
-        monitor = unit.monitor
-        return hides_values(self.place.plan.model, monitor.column, monitor.settings)
 
     def _of_relation(self, unit: _DriftUnit, batch: str, segment: str | None) -> list[Distribution]:
         reference = self._relations[unit.relation or ""]

@@ -159,7 +159,9 @@ class RowAnomalyDetector:
             if self._keeps_rows(unit) and not scoring.worst:
                 scoring = self._scored(unit, detector, batch, by_spark=True)
             kept = scoring.worst
-            self._keep(unit, batch, kept)
+            for worst in kept:
+                about = {name: worst[name] for name in ("score", "reasons")}
+                self.context.keep_row(monitor, batch, worst["row"], **about)
             self._note_odd(unit, detector, batch)
             status = failed_status(monitor.severity)
             result = replace(result, status=status, message=_message(scoring, limit or 0.0))
@@ -274,11 +276,6 @@ class RowAnomalyDetector:
     def _keeps_rows(self, unit: _Unit) -> bool:
         own = unit.settings.store_failures
         return self.context.store_failures if own is None else own
-
-    def _keep(self, unit: _Unit, batch: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        for worst in rows:
-            about = {name: worst[name] for name in ("score", "reasons")}
-            self.context.keep_row(unit.monitor, batch, worst["row"], **about)
 
     def _note_odd(self, unit: _Unit, detector: RowDetector, batch: str) -> None:
         """Say how odd rows of a batch are found, for a run that quarantines rows."""
