@@ -200,9 +200,8 @@ def _decided(
     batches came, None where nothing can be late. Only batches `before` a time were looked for.
     """
     how = rules.declared, rules.min_history, rules.zones
-    gap, late = cadence.gap_before(past, start, rules.fpr or 0.0, *how), None
-    if delays is not None:
-        late = _lateness(rules, [*past, start], delays, now, before)
+    gap = cadence.gap_before(past, start, rules.fpr or 0.0, *how)
+    late = _lateness(rules, [*past, start], delays, now, before)
     return _CadenceVerdict(rules, start, rules.declared or cadence.learn_cadence(past), gap, late)
 
 
@@ -315,10 +314,12 @@ def _delays_of(
 def _lateness(
     rules: _Rules,
     times: Sequence[dt.datetime],
-    delays: Sequence[dt.timedelta],
+    delays: Sequence[dt.timedelta] | None,
     now: dt.datetime,
     before: dt.datetime | None = None,
 ) -> cadence.Lateness | None:
+    if delays is None:
+        return None
     declared, grace, zones = rules.declared, rules.grace, rules.zones
     return cadence.lateness(times, delays, now, declared, grace, zones, before)
 
@@ -332,17 +333,12 @@ def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> 
     try:
         every = [rules_of(m) for m in KIND.of(plan)]
         zones, clock = _zones_of(plan.model) if every else ((), None)
-        for rules in (replace(r, zones=zones, clock=clock) for r in every):
-            delays = _delays_of(rules, times, ledger)
-            late = None
-            if delays is not None:
-                late = _lateness(rules, times, delays, rules.shown(now))
-            if late is not None and late.late:
-                return True
+        rules = [replace(r, zones=zones, clock=clock) for r in every]
+        arrivals = [_lateness(r, times, _delays_of(r, times, ledger), r.shown(now)) for r in rules]
     except AnnotationError:
         # Told where the model is checked.
         return False
-    return False
+    return any(late is not None and late.late for late in arrivals)
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
