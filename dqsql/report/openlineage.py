@@ -262,13 +262,11 @@ class Datasets:
         main = _main(query)
         tables = [t for t in tables_read(query) if t is not main]
         for table in ([main] if main is not None else []) + tables:
-            yield from self._behind(".".join(part.name for part in table.parts))
-
-    def _behind(self, name: str) -> Iterator[Dataset]:
-        if name in self._views:
-            yield from self.of(self._views[name])
-        else:
-            yield self._sources.get(name) or Dataset(name)
+            name = ".".join(part.name for part in table.parts)
+            if name in self._views:
+                yield from self.of(self._views[name])
+            else:
+                yield self._sources.get(name) or Dataset(name)
 
     @cached_property
     def _views(self) -> Mapping[str, CheckModel]:
