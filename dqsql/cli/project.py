@@ -141,7 +141,7 @@ def write_run_artefacts(
     `asked` has the batches that the run was to check again, by model.
     """
     from dqsql.report.artefacts import RUN_RESULTS, write_atomically, write_json
-    from dqsql.report.ci import JUNIT, junit_xml
+    from dqsql.report.ci import JUNIT, finding_annotations, junit_xml
     from dqsql.report.run_results import SOURCES, run_record, run_results, sources_record
 
     folder = compiled.project.target_dir
@@ -154,13 +154,6 @@ def write_run_artefacts(
     if session.json:
         session.print_json(run_record(result, compiled.plans))
     if session.github:
-        print_github(session, compiled, result)
-
-
-def print_github(session: Session, compiled: CompileResult, result: RunResult) -> None:
-    """Print the findings as annotations of the lines of the project's files."""
-    from dqsql.report.ci import finding_annotations
-
-    prefix = github_prefix(compiled.project.root)
-    for line in finding_annotations(result, compiled.plans, prefix):
-        session.out.line(line)
+        prefix = github_prefix(compiled.project.root)
+        for line in finding_annotations(result, compiled.plans, prefix):
+            session.out.line(line)

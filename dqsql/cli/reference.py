@@ -81,17 +81,8 @@ def annotations_as_markdown() -> str:
 
 def _macro(library: MacroLibrary, macro: MacroDef, record: Mapping[str, object]) -> list[str]:
     signature = macro.signature.partition("_")[2].replace("*varargs", "more ..")
-    about = record.get("description") or ""
-    return [
-        f"### `@{signature}`",
-        "",
-        str(about),
-        "",
-        "```sql",
-        _formula(library, macro),
-        "```",
-        "",
-    ]
+    about, formula = str(record.get("description") or ""), _formula(library, macro)
+    return [f"### `@{signature}`", "", about, "", "```sql", formula, "```", ""]
 
 
 def _formula(library: MacroLibrary, macro: MacroDef) -> str:
@@ -143,8 +134,7 @@ def settings_as_markdown() -> str:
     lines += ["| monitor | settings | configurable |", "|---|---|---|"]
     for name, spec in sorted(monitor_specs().items()):
         shown = ", ".join(f"`{s}`" for s in sorted(spec.settings)) or "none"
-        page = f"../{name}.md"
-        page = _PAGES.get(name, page)
+        page = _PAGES.get(name, f"../{name}.md")
         lines.append(f"| [`@{name}`]({page}) | {shown} | {'yes' if spec.configurable else 'no'} |")
     return "\n".join([*lines, ""])
 
@@ -162,27 +152,28 @@ def commands_as_markdown(root: click.Group) -> str:
         "",
         _MADE.format("commands"),
     ]
-    context = click.Context(root, info_name="dqsql")
-    for name in root.list_commands(context):
-        command = root.get_command(context, name)
-        if command is not None and not command.hidden:
-            lines += _command(command, click.Context(command, context, name))
+    for command, context in _shown(root, click.Context(root, info_name="dqsql")):
+        lines += _command(command, context)
     return "\n".join([*lines, ""])
 
 
 def _command(command: click.Command, context: click.Context) -> list[str]:
     lines = ["", f"## `{context.command_path}`", "", _help(command), ""]
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            if inner is not None and not inner.hidden:
-                lines += _inner(inner, click.Context(inner, context, name))
-        return lines
-    return [*lines, *_usage(command, context)]
+    if not isinstance(command, click.Group):
+        return [*lines, *_usage(command, context)]
+    for inner, its in _shown(command, context):
+        lines += [f"### `{its.command_path}`", "", _help(inner), "", *_usage(inner, its), ""]
+    return lines
 
 
-def _inner(command: click.Command, context: click.Context) -> list[str]:
-    return [f"### `{context.command_path}`", "", _help(command), "", *_usage(command, context), ""]
+def _shown(
+    group: click.Group, context: click.Context
+) -> Iterator[tuple[click.Command, click.Context]]:
+    """The commands of a group that are not hidden, with their contexts."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is not None and not command.hidden:
+            yield command, click.Context(command, context, name)
 
 
 def _usage(command: click.Command, context: click.Context) -> list[str]:

@@ -115,15 +115,11 @@ class Session:
         if self.json:
             self.print_json(failure_record(error))
         if self.github:
-            self._print_github(error)
+            from dqsql.report.ci import error_annotations
+
+            for line in error_annotations(error, github_prefix(self.project_dir.resolve())):
+                self.out.line(line)
         self.print_error(error)
-
-    def _print_github(self, error: DqsqlError) -> None:
-        """Print an error as annotations of the lines of the project's files."""
-        from dqsql.report.ci import error_annotations
-
-        for line in error_annotations(error, github_prefix(self.project_dir.resolve())):
-            self.out.line(line)
 
 
 def github_prefix(root: Path) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -17,12 +17,10 @@ from dqsql.engine.value_samples import sample_values
 from dqsql.errors import DqsqlError
 from dqsql.model.monitors import DEFAULT_RATES, Rates
 from dqsql.model.plan import Metric, Monitor, Plan
-from dqsql.model.project import Project, Severity
+from dqsql.model.project import Project, Scope, Severity
 from dqsql.model.results import BatchRecord, MetricValue, Result, Status
 from dqsql.model.wording import still_learning
-from dqsql.monitors.catalog import catalog_of
-from dqsql.monitors.history import History, key_of
-from dqsql.monitors.injection import Injector
+from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.programs import ProgramBook
 
 if TYPE_CHECKING:
@@ -61,18 +59,6 @@ class Workplace:
     def matching(self, batches: Collection[str], where: str) -> Collection[str]:
         """The batches that meet a SQL condition. Raises EngineError."""
         return batches_where(self.spark, batches, where)
-
-    def injector(self) -> Injector:
-        """Injects issues into samples of the model's batches."""
-        return Injector(
-            self.spark,
-            self.project,
-            catalog_of(self.project),
-            self.plan,
-            self.types,
-            self.batch_type,
-            self.label,
-        )
 
     def sample(
         self,
@@ -137,9 +123,18 @@ class MonitorContext:
                 return self._by_alias[watched.alias]
         return None
 
+    def keys(self, monitor: Monitor) -> dict[str, MetricKey]:
+        """The series of a monitor's metrics that could be computed, by its own names for them."""
+        metrics = {w.name: self.metric(monitor, w.name) for w in monitor.watched}
+        return {name: key_of(m) for name, m in metrics.items() if m is not None}
+
     def fpr(self, monitor: Monitor) -> float:
         """The false-positive rate of a monitor that names none."""
         return self.rates.of(monitor.column)
+
+    def budget(self, monitor: Monitor) -> float | None:
+        """The rate that the project's budget of false alarms leaves a monitor, if there is one."""
+        return self.fpr(monitor) if self.settings.get("false_alarm_budget") else None
 
     def columns(self, monitor: Monitor, batch: str) -> dict[str, str] | None:
         """The columns of the model and their types, for a monitor that watches `schema()`.
@@ -154,29 +149,17 @@ class MonitorContext:
         """The accepted batches before one that a monitor with a window learns from."""
         return self.history.usual(monitor.id, self.history.before(batch, window), window)
 
-    def derive(
-        self,
-        monitor: Monitor,
-        batch: str,
-        metric: str,
-        parameters: str,
-        value: float,
-        sample_size: int,
-    ) -> None:
-        """Collect a value of a whole batch that a detector computed."""
-        self.derived.append(
-            MetricValue(
-                model=monitor.model,
-                batch=batch,
-                segment=None,
-                column=None,
-                metric=metric,
-                parameters=parameters,
-                scope="delta",
-                value=value,
-                value_text=None,
-                sample_size=sample_size,
-            )
+    def keep_row(self, monitor: Monitor, batch: str, row: str, **about: Any) -> None:
+        """Collect a row of a batch, as JSON, for dq_failures, with what else is told of it."""
+        self.failures.append(
+            {
+                "check_id": monitor.id,
+                "model": monitor.model,
+                "batch": batch,
+                "segment": None,
+                "row": row,
+                **about,
+            }
         )
 
     def defaults(self, kind: str) -> dict[str, Any]:
@@ -211,13 +194,15 @@ class Detector(Protocol):
 
         `batches` are those that no constraint keeps from being learned from, oldest first.
         """
+        # Most have all they need.
+        return None
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch, from accepted batches before it. Oldest batch first."""
 
 
 @dataclass
-class MonitorByMonitor(ABC):
+class MonitorByMonitor(Detector):
     """A detector that decides on each of its monitors by itself, mostly from the history alone."""
 
     kind: ClassVar[str]
@@ -228,9 +213,6 @@ class MonitorByMonitor(ABC):
     def monitors(self) -> list[Monitor]:
         """The monitors of the kind."""
         return self.context.plan.monitors_of(self.kind)
-
-    def prepare(self, batches: Sequence[str]) -> None:  # noqa: B027 - most have all they need
-        """See `Detector.prepare`."""
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch."""
@@ -277,9 +259,53 @@ def failed_status(severity: Severity) -> Status:
     return Status.FAIL if severity is Severity.ERROR else Status.WARN
 
 
+def decided_status(decided: str, severity: Severity) -> Status:
+    """What the word of a decision, `ok` or `anomalous`, makes of a verdict."""
+    if decided == "anomalous":
+        return failed_status(severity)
+    return {"ok": Status.PASS, "no_value": Status.NO_DATA}.get(decided, Status.SKIPPED)
+
+
 def finite(value: float | None) -> float | None:
     """A number for tables and JSON: None for what is not finite."""
     return float(value) if value is not None and math.isfinite(value) else None
+
+
+def derived_value(
+    monitor: Monitor,
+    batch: str,
+    metric: str,
+    parameters: str,
+    value: float,
+    sample_size: int | None,
+    column: str | None = None,
+    segment: str | None = None,
+) -> MetricValue:
+    """A value of a batch that a detector computed, null where it is not finite."""
+    return MetricValue(
+        model=monitor.model,
+        batch=batch,
+        segment=segment,
+        column=column,
+        metric=metric,
+        parameters=parameters,
+        scope=Scope.DELTA.value,
+        value=finite(value),
+        value_text=None,
+        sample_size=sample_size,
+    )
+
+
+def with_numbers(
+    result: Result,
+    observed: float | None,
+    lower: float | None = None,
+    upper: float | None = None,
+    score: float | None = None,
+) -> Result:
+    """The verdict with what was seen and what was allowed, as far as these are finite."""
+    observed, lower, upper, score = map(finite, (observed, lower, upper, score))
+    return replace(result, observed=observed, lower=lower, upper=upper, score=score)
 
 
 def with_details(result: Result, **details: Any) -> Result:
@@ -297,26 +323,27 @@ class Exclusions:
 
     matching: Matching
     known: Collection[str]
-    _found: dict[str, Collection[str]] = field(default_factory=dict)
-    _failed: dict[str, DqsqlError] = field(default_factory=dict)
-
-    def ask(self, conditions: Iterable[str | None]) -> None:
-        """Find the batches of each condition; one that Spark refuses is kept with its error."""
-        for where in conditions:
-            if where is None or where in self._found or where in self._failed:
-                continue
-            try:
-                self._found[where] = frozenset(self.matching(self.known, where))
-            except DqsqlError as error:
-                self._failed[where] = error
+    _answers: dict[str, Collection[str] | DqsqlError] = field(default_factory=dict)
 
     def batches(self, where: str | None) -> Collection[str]:
         """The batches that meet a condition; none for no condition."""
-        return self._found.get(where or "", ())
+        answer = self._answer(where)
+        return () if isinstance(answer, DqsqlError) else answer
 
     def error(self, where: str | None) -> DqsqlError | None:
         """Why a condition could not be asked, if so."""
-        return self._failed.get(where or "")
+        answer = self._answer(where)
+        return answer if isinstance(answer, DqsqlError) else None
+
+    def _answer(self, where: str | None) -> Collection[str] | DqsqlError:
+        if where is None:
+            return ()
+        if where not in self._answers:
+            try:
+                self._answers[where] = frozenset(self.matching(self.known, where))
+            except DqsqlError as error:
+                self._answers[where] = error
+        return self._answers[where]
 
     def refusal(self, monitor: Monitor, where: str | None) -> str | None:
         """What Spark says against a monitor's condition, in words, if so."""

@@ -13,6 +13,7 @@ from dqsql.errors import AnnotationError, SqlSyntaxError
 from dqsql.model.plan import Bounds, Monitor
 from dqsql.model.project import NoData, Severity
 from dqsql.model.results import Status
+from dqsql.monitors.context import failed_status
 
 _MEASURED = "dqsql_measured"
 _EXAMPLE = "< 0.25"
@@ -53,14 +54,9 @@ class Demands:
     def status(self, value: float, severity: Severity) -> tuple[Status, str]:
         """The verdict on a number, and which demand it breaks, in words."""
         if not self.fails.met(value):
-            failed = severity is Severity.ERROR
-            verb = "fails" if failed else "warns"
-            consequence = f", which {verb}" if self.warns is not None else ""
-            return (Status.FAIL if failed else Status.WARN), (
-                f"{consequence}: expected {self.fails.text}"
-                if consequence
-                else f", expected {self.fails.text}"
-            )
+            status = failed_status(severity)
+            which = "," if self.warns is None else f", which {status.value}s:"
+            return status, f"{which} expected {self.fails.text}"
         if self.warns is not None and not self.warns.met(value):
             return Status.WARN, f", which warns: expected {self.warns.text}"
         return Status.PASS, ""

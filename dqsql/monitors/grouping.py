@@ -10,6 +10,7 @@ from typing import Any
 from dqsql.decisions.grouping import VALUES, Symptom, group_findings
 from dqsql.decisions.program import COMPLETE
 from dqsql.model.batches import batch_order
+from dqsql.model.by_key import by_key
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchFinding, ModelResult, RankedFinding, Result, Status
@@ -25,9 +26,7 @@ def grouped(results: Iterable[Result]) -> tuple[BatchFinding, ...]:
 
     Checks that could not be evaluated are left out: they say nothing of the data.
     """
-    by_batch: dict[str, list[Result]] = {}
-    for result in results:
-        by_batch.setdefault(result.batch or "", []).append(result)
+    by_batch = by_key((r.batch or "", r) for r in results)
     findings = (_of_batch(by_batch[b]) for b in sorted(by_batch, key=batch_order))
     return tuple(g for g in findings if g is not None)
 
@@ -151,6 +150,3 @@ def _p_value(details: Mapping[str, Any]) -> float | None:
     decision = details.get("decision")
     value = (decision if isinstance(decision, Mapping) else details).get("p_value")
     return float(value) if isinstance(value, int | float) else None
-
-
-__all__ = ["grouped", "symptom_of"]

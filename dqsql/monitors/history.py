@@ -91,6 +91,11 @@ def spelled_as(metrics: Iterable[Metric]) -> _SameKey:
     return same
 
 
+def place_of(batch: str, ordered: Sequence[str]) -> int:
+    """How many of some batches, oldest first, come before a batch."""
+    return bisect_left(ordered, batch_order(batch), key=batch_order)
+
+
 class _Series(NamedTuple):
     """The values of one series at the places of batches, and of which of them there are any."""
 
@@ -300,7 +305,7 @@ class History:
 
     def before(self, batch: str, window: int | None = None) -> list[str]:
         """The accepted batches before a batch, oldest first; the last `window` of them."""
-        end = bisect_left(self._accepted, batch_order(batch), key=batch_order)
+        end = place_of(batch, self._accepted)
         start = 0 if window is None else max(0, end - window)
         return self._accepted[start:end]
 
@@ -330,8 +335,8 @@ class History:
         key = (batch, len(self._accepted))
         if key not in self._alike:
             view = copy.copy(self)
-            end = bisect_left(self._known, batch_order(batch), key=batch_order)
-            view._known, view.times = self._times.like(batch, self._known[:end])
+            earlier = self._known[: place_of(batch, self._known)]
+            view._known, view.times = self._times.like(batch, earlier)
             seen = set(view._known)
             view._accepted = [b for b in self.before(batch) if b in seen]
             self._alike = {key: view}
@@ -344,18 +349,14 @@ class History:
 
     def between(self, first: str, last: str) -> int:
         """How many batches were checked after `first` and before `last`, accepted or not."""
-        ends = (bisect_left(self._known, batch_order(b), key=batch_order) for b in (first, last))
-        start, end = ends
-        return max(0, end - start - 1)
+        return max(0, place_of(last, self._known) - place_of(first, self._known) - 1)
 
     def steps(self, past: Sequence[str], batch: str) -> list[str]:
         """The batches that were checked from the first of `past` up to before `batch`.
 
         A season is counted in them: one that was left out of `past` took its time, too.
         """
-        ends = (bisect_left(self._known, batch_order(b), key=batch_order) for b in (past[0], batch))
-        start, end = ends
-        return self._known[start:end]
+        return self._known[place_of(past[0], self._known) : place_of(batch, self._known)]
 
     def left_out(self, past: Sequence[str], until: str | None = None) -> list[str]:
         """The batches that were checked after the first of `past` and are not in it.
@@ -365,14 +366,12 @@ class History:
         """
         if not past:
             return []
-        ends = [
-            bisect_left(self._known, batch_order(b), key=batch_order)
-            for b in (past[0], past[-1] if until is None else until)
-        ]
-        if ends[1] - ends[0] + (until is None) == len(past):
+        start = place_of(past[0], self._known)
+        end = place_of(past[-1] if until is None else until, self._known)
+        if end - start + (until is None) == len(past):
             return []
         rests_on = set(past)
-        return [b for b in self._known[ends[0] : ends[1]] if b not in rests_on]
+        return [b for b in self._known[start:end] if b not in rests_on]
 
     # --- values --------------------------------------------------------------------------------
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 from dqsql.compiler.catalog import Catalog
-from dqsql.compiler.issues import CLEAN, SEPARATOR, VALUE, Injection, neighbors, variants_model
+from dqsql.compiler.issues import SEPARATOR, VALUE, Injection, neighbors, variants_model
 from dqsql.compiler.monitors import family_of, for_types
 from dqsql.compiler.plan import compile_model
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.model.plan import PROFILES, Family, Monitor, Plan
-from dqsql.model.project import Project, view_name
+from dqsql.model.project import view_name
 from dqsql.model.results import MetricProfile
 from dqsql.model.types import type_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from dqsql.monitors.catalog import catalog_of
+from dqsql.monitors.context import Workplace
 
 _TYPES = {Family.NUMERIC: "double", Family.TEXT: "string", Family.TIME: "timestamp"}
 
@@ -40,48 +39,44 @@ Measured = Mapping[tuple[str, str], Mapping[str, Variant]]
 class Injector:
     """Injects issues into samples of batches of one model and measures them."""
 
-    spark: SparkSession
-    project: Project
-    catalog: Catalog
-    plan: Plan
-    types: Mapping[str, str]
-    batch_type: str
-    label: str
+    place: Workplace
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return catalog_of(self.place.project)
 
     def measure(self, monitors: Sequence[Monitor], batches: Sequence[str], size: int) -> Measured:
         """The variants of the monitors' columns on some batches.
 
         A batch that the model has no rows of (any more) is missing. Raises EngineError.
         """
+        place = self.place
         groups: dict[tuple[Family, str | None, str], list[str]] = defaultdict(list)
         for monitor in monitors:
             if monitor.column is not None:
-                family = family_of(type_of(monitor.column, self.types))
+                family = family_of(type_of(monitor.column, place.types))
                 groups[(family, monitor.settings.where, monitor.kind)].append(monitor.column)
+        chosen = BatchFilter(tuple(batches), place.batch_type, place.types)
         variants: dict[tuple[str, str], dict[str, Variant]] = {}
         for (family, where, kind), columns in groups.items():
-            self._measure(family, where, kind, columns, batches, size, variants)
+            alike = [name for name, type_ in place.types.items() if family_of(type_) is family]
+            cells = tuple(neighbors(alike, list(dict.fromkeys(columns))))
+            injection = Injection(place.plan.model, family, cells, chosen, size, place.label, where)
+            for made_of, variant in self._measured(injection, kind):
+                batch, column, issue = made_of.split(SEPARATOR)
+                for name in (c for c in columns if c.lower() == column.lower()):
+                    variants.setdefault((batch, name), {})[issue] = variant
         return variants
 
-    def _measure(
-        self,
-        family: Family,
-        where: str | None,
-        kind: str,
-        columns: Sequence[str],
-        batches: Sequence[str],
-        size: int,
-        measured_variants: dict[tuple[str, str], dict[str, Variant]],
-    ) -> None:
-        alike = [name for name, type_ in self.types.items() if family_of(type_) is family]
-        cells = tuple(neighbors(alike, list(dict.fromkeys(columns))))
-        chosen = BatchFilter(tuple(batches), self.batch_type, self.types)
-        injection = Injection(self.plan.model, family, cells, chosen, size, self.label, where)
-        variants = injection.query(self.catalog.library)
+    def _measured(self, injection: Injection, kind: str) -> list[tuple[str, Variant]]:
+        """The variants that an injection makes, each with what it was made of."""
+        place, family = self.place, injection.family
+        variants = injection.query(self._catalog.library)
         # A name of its own: models may run at the same time.
-        name = f"{self.plan.model.name}: injected issues ({family.value})"
+        name = f"{place.plan.model.name}: injected issues ({family.value})"
         model = replace(variants_model(family, kind), name=name)
-        plan = for_types(compile_model(model, self.project, self.catalog), {VALUE: _TYPES[family]})
+        compiled = compile_model(model, place.project, self._catalog)
+        plan = for_types(compiled, {VALUE: _TYPES[family]})
         states = {s.name: _TYPES[family] for s in plan.states}
         scan = Scan(model, scan_groups(plan.states, states)).query()
         measure = metric_query(plan.metrics, (), scan.subquery("measured"))
@@ -89,13 +84,9 @@ class Injector:
         from dqsql.engine.statements import kept_view, rows_of
 
         doing = "cannot measure injected issues"
-        with kept_view(self.spark, view_name(model), variants, doing):
-            rows = rows_of(self.spark, measure, doing)
-        for row in rows:
-            batch, column, issue = row["batch"].split(SEPARATOR)
-            spellings = [c for c in columns if c.lower() == column.lower()]
-            for name in spellings:
-                measured_variants.setdefault((batch, name), {})[issue] = _variant(plan, row)
+        with kept_view(place.spark, view_name(model), variants, doing):
+            rows = rows_of(place.spark, measure, doing)
+        return [(row["batch"], _variant(plan, row)) for row in rows]
 
 
 def _variant(plan: Plan, row: Mapping[str, object]) -> Variant:
@@ -109,6 +100,3 @@ def _variant(plan: Plan, row: Mapping[str, object]) -> Variant:
         else:
             values[watched.name] = float("nan") if value is None else float(str(value))
     return Variant(values, profiles)
-
-
-__all__ = ["CLEAN", "Injector", "Measured", "Variant"]

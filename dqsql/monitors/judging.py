@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import shlex
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dqsql.decisions.cadence import misses_next
-from dqsql.decisions.streaks import Streaks
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.ledger import unlike_segmented
 from dqsql.errors import DqsqlError
@@ -28,7 +26,7 @@ from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, S
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import MonitorContext, Workplace, defaults_of
-from dqsql.monitors.history import NEXT, History, spelled_as
+from dqsql.monitors.history import NEXT, History, place_of, spelled_as
 from dqsql.monitors.in_a_row import streaks_of
 from dqsql.monitors.kind import BeforeScan, MonitorKind, Reach
 from dqsql.monitors.programs import ProgramBook
@@ -105,9 +103,10 @@ class MonitorRun:
             if result.batch is not None:
                 by_batch[result.batch].append(result)
         kinds = list(kinds_of(self.place.plan))
-        waiting = self._streaks(ordered)
+        plan, known = self.place.plan, self.place.ledger
+        streaks = streaks_of(plan, plan.monitors, self.place.store, known, ordered)
         first = self._judge_first(kinds, ordered, values)
-        judged_results = waiting.judged(first.results)
+        judged_results = streaks.judged(first.results)
         if all(kind.reach is None for kind in kinds):
             return replace(first, results=tuple(judged_results))
         for result in judged_results:
@@ -119,8 +118,6 @@ class MonitorRun:
         sound = [b for b in ordered if self._sound(b, by_batch[b])]
         for _, detector in detectors:
             detector.prepare(sound)
-        plan = self.place.plan
-        known = self.place.ledger
         open_ones = Waiting.of(plan, known, ordered, rows, self.now, finds_new=self.finds_new)
         told = _tenths(len(ordered))
         for index, batch in enumerate(ordered):
@@ -128,7 +125,7 @@ class MonitorRun:
                 self.on_step(f"asking the monitors, {index} of {len(ordered)} batches done")
             if index and learn_before_scan(self.place, replace(before, batches=(batch,))):
                 return Judged(rest=tuple(ordered[index:]))
-            new = waiting.judged(
+            new = streaks.judged(
                 result
                 for kind, detector in detectors
                 for result in open_ones.asked(kind, plan, detector, batch)
@@ -175,10 +172,6 @@ class MonitorRun:
         """The monitors that may warn of a batch that is accepted all the same."""
         return frozenset(m.id for m in self.place.plan.monitors if _warns(m))
 
-    def _streaks(self, batches: Sequence[str]) -> Streaks:
-        plan, place = self.place.plan, self.place
-        return streaks_of(plan, plan.monitors, place.store, place.ledger, batches)
-
     def _sound(self, batch: str, results: Iterable[Result]) -> bool:
         if batch in self.accepted_by_review:
             return True
@@ -195,7 +188,8 @@ class MonitorRun:
     ) -> MonitorContext:
         plan, settings = self.place.plan, self.place.project.settings
         model = plan.model.name
-        needs = needs_of(plan, settings, self._accepted, self.replayed)
+        stored = sum(r.status is BatchStatus.ACCEPTED for r in self.place.ledger.values())
+        needs = needs_of(plan, settings, stored, self.replayed)
         depths = [need.depth for need in needs]
         furthest = None if None in depths else max((d for d in depths if d), default=0)
         history = History(
@@ -222,16 +216,21 @@ class MonitorRun:
             )
             history.add_metrics(metric_rows)
         self._add_warned(history, history.before(NEXT))
+        return self._context_of(history, before.book, rows)
+
+    def _context_of(
+        self, history: History, programs: ProgramBook, rows: Mapping[str, int]
+    ) -> MonitorContext:
         return MonitorContext(
-            plan=plan,
+            plan=self.place.plan,
             history=history,
-            programs=before.book,
+            programs=programs,
             now=self.now,
             run_id=self.run_id,
             rates=self.rates,
             failed=self.failed,
             rows=rows,
-            settings=settings,
+            settings=self.place.project.settings,
             accepted_by_review=self.accepted_by_review,
             store_failures=self.store_failures,
             end=self.end,
@@ -260,13 +259,9 @@ class MonitorRun:
             return accepted
         same_time_batches: set[str] = set()
         for batch in (b for b, time in times.items() if time):
-            end = bisect_left(accepted, batch_order(batch), key=batch_order)
-            same_time_batches.update(history.of_its_time(batch, accepted[:end])[-depth:])
+            earlier = accepted[: place_of(batch, accepted)]
+            same_time_batches.update(history.of_its_time(batch, earlier)[-depth:])
         return same_time_batches
-
-    @property
-    def _accepted(self) -> int:
-        return sum(r.status is BatchStatus.ACCEPTED for r in self.place.ledger.values())
 
     def _judge_first(
         self, kinds: Iterable[MonitorKind], batches: Sequence[str], values: Iterable[MetricValue]
@@ -277,16 +272,7 @@ class MonitorRun:
             return Judged()
         history = History(())
         history.add(values)
-        context = MonitorContext(
-            plan=self.place.plan,
-            history=history,
-            programs=ProgramBook(),
-            now=self.now,
-            run_id=self.run_id,
-            rates=self.rates,
-            failed=self.failed,
-            store_failures=self.store_failures,
-        )
+        context = self._context_of(history, ProgramBook(), {})
         detectors = [kind.detector(self.place, context) for kind in first]
         for detector in detectors:
             detector.prepare(batches)
@@ -343,16 +329,8 @@ def needs_of(
 ) -> list[Needs]:
     """What the monitors of a model need: of those that look so far back, and of those without end.
 
-    They are one where no more is stored than the former need.
-
-    Args:
-        plan: the model's plan.
-        settings: those of the project, by kind of monitor.
-        stored: how many accepted batches there are.
-        replayed: how many stored batches will be decided on again.
-
-    Raises:
-        AnnotationError: a setting cannot be used.
+    They are one where no more is `stored`, in accepted batches, than the former need. `replayed` is
+    how many stored batches will be decided on again. Raises AnnotationError.
     """
     some, whole = Needs(0, frozenset(), False), Needs(None, frozenset(), False)
     names = {metric.alias: metric.name for metric in plan.metrics}
@@ -380,19 +358,17 @@ def needs_of(
 def accepted_before(
     ledger: Mapping[str, BatchRecord], batches: Sequence[str], depth: int | None
 ) -> list[str]:
-    """The accepted batches that the batches of a run look at, oldest first.
+    """The accepted batches of before a run that its batches look at, oldest first.
 
-    Args:
-        ledger: that of before the run.
-        batches: those of the run, oldest first, which are no history until they are checked.
-        depth: how many batches each of them looks at; None for all.
+    The `batches` of the run are no history until they are checked. Each looks at `depth` batches
+    before it, or at all for None.
     """
     again = set(batches)
     accepted = sorted(
         (b for b, r in ledger.items() if r.status is BatchStatus.ACCEPTED and b not in again),
         key=batch_order,
     )
-    ends = [bisect_left(accepted, batch_order(b), key=batch_order) for b in batches]
+    ends = [place_of(batch, accepted) for batch in batches]
     if depth is None:
         return accepted[: max(ends, default=0)]
     seen: set[int] = set()
@@ -410,16 +386,9 @@ def held_back_note(
 ) -> tuple[str, ...]:
     """A note when at least half of a model's batches wait for a review, else nothing.
 
-    Its monitors then stay at `still learning` for a reason that their verdicts do not tell.
-
-    Args:
-        model: the model.
-        store: the tables, which have the verdicts of earlier runs.
-        ledger: all its batches, those of the run included.
-        results: the verdicts of the run.
-
-    Raises:
-        StorageError: the tables cannot be read.
+    Its monitors then stay at `still learning` for a reason that their verdicts do not tell. The
+    `ledger` has all batches, those of the run included; the `results` are those of the run. Raises
+    StorageError.
     """
     flagged = [b for b, record in ledger.items() if record.status is BatchStatus.FLAGGED]
     if len(ledger) < _HISTORY or 2 * len(flagged) < len(ledger):

@@ -55,11 +55,8 @@ def location(store: Store) -> str:
 def learning_index(store: Store) -> PatternIndex:
     """The index that patterns are learned with: the lake's with the shipped one, or that alone.
 
-    Held in memory, so that look-ups need no query; load it once a run.
-
-    Raises:
-        PatternError: the index is damaged.
-        StorageError: it cannot be read.
+    Held in memory, so that look-ups need no query; load it once a run. Raises PatternError: the
+    index is damaged; StorageError.
     """
     lake = _stored(store)
     return general_index() if lake is None else with_general(lake)

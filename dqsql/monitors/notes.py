@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from dqsql.model.batches import batch_order
+from dqsql.model.by_key import by_key
 from dqsql.model.results import CONSTRAINT, Result, Status
 from dqsql.model.wording import LEARNING, NO_TIME, plural
 
@@ -35,11 +36,8 @@ def untimed_note(results: Iterable[Result]) -> tuple[str, ...]:
 
 def learning_note(results: Iterable[Result]) -> tuple[str, ...]:
     """A note where at least half of the monitors do not judge the newest batch of a run yet."""
-    judged: dict[str, list[Result]] = {}
-    for result in results:
-        of_monitor = result.detector != CONSTRAINT and result.segment is None
-        if of_monitor and result.batch is not None:
-            judged.setdefault(result.batch, []).append(result)
+    of_monitors = (r for r in results if r.detector != CONSTRAINT and r.segment is None)
+    judged = by_key((r.batch, r) for r in of_monitors if r.batch is not None)
     if not judged:
         return ()
     newest = judged[max(judged, key=batch_order)]

@@ -1,7 +1,7 @@
 """What `@pattern` needs of a run: learning, the counts in the scan, and the verdict.
 
 A pattern is learned once from a sample of values (`engine.value_samples`) and an index that is in
-memory (`index_place.lake_index`), and stored. In every scan two counts are its state: values
+memory (`lake_index.learning_index`), and stored. In every scan two counts are its state: values
 that match, and non-null values. Both add up, so that any union of batches can be judged by sums.
 """
 

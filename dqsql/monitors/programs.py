@@ -59,14 +59,13 @@ class ProgramBook:
         """The version in force, or None when nothing was learned yet."""
         return self._current.get(check_id)
 
-    def put(self, program: StoredProgram, *, new_version: bool) -> StoredProgram:
+    def put(self, program: StoredProgram, *, new_version: bool) -> None:
         """Keep what was learned: as a new version, or in place of the version in force."""
         before = self._current.get(program.check_id)
         version = (before.version if before else 0) + (1 if new_version or before is None else 0)
         stored = replace(program, version=version)
         self._changed[(stored.check_id, version)] = stored
         self._current[stored.check_id] = stored
-        return stored
 
     def rows(self, model: str, known: Iterable[str], run_id: str, now: dt.datetime) -> list[Row]:
         """All rows of the model's part of dq_programs, or none when nothing changed.

@@ -39,8 +39,7 @@ class Replayed:
         fpr: the rate, in (0, 1); None for what runs decided, of kinds that cannot be replayed.
         accepted: how many accepted batches it decided on.
         alarms: those of them that it would have flagged, oldest first.
-        flagged: how many other batches (with findings, or rejected by a review) it decided on.
-        others: those batches.
+        others: the other batches (with findings, or rejected by a review) that it decided on.
         found: those of them that it would have flagged, too.
         learning: batches that it had too short a history for.
         issues: by variant, how many of the issues injected into the accepted batches it flags, and
@@ -55,7 +54,6 @@ class Replayed:
     fpr: float | None
     accepted: int = 0
     alarms: tuple[str, ...] = ()
-    flagged: int = 0
     others: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     learning: int = 0
@@ -64,6 +62,11 @@ class Replayed:
     note: str | None = None
     aside: str | None = None
     in_use: bool = False
+
+    @property
+    def flagged(self) -> int:
+        """On how many of the other batches it decided."""
+        return len(self.others)
 
     @property
     def kinds(self) -> dict[str, tuple[int, int]]:
@@ -94,11 +97,8 @@ class Tally:
     monitor: Monitor
     fpr: float | None
     flagged: Collection[str]
-    accepted_count: int = 0
-    others: list[str] = field(default_factory=list)
+    decided: dict[str, bool] = field(default_factory=dict)
     learning: int = 0
-    alarms: list[str] = field(default_factory=list)
-    found: list[str] = field(default_factory=list)
     issues: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def add_issue(self, batch: str, issue: str, caught: bool) -> None:
@@ -111,27 +111,23 @@ class Tally:
         """Count one batch; None where the history was too short to decide."""
         if alarm is None:
             self.learning += 1
-        elif batch in self.flagged:
-            self.others.append(batch)
-            self.found += [batch] if alarm else []
         else:
-            self.accepted_count += 1
-            self.alarms += [batch] if alarm else []
+            self.decided[batch] = alarm
 
     def result(self, note: str | None = None) -> Replayed:
         """The counts; `note` says what to know of them."""
-        decided = self.accepted_count + len(self.others)
+        others = tuple(b for b in self.decided if b in self.flagged)
+        alarms = [b for b, alarm in self.decided.items() if alarm]
         return Replayed(
             monitor=self.monitor,
             fpr=self.fpr,
-            accepted=self.accepted_count,
-            alarms=tuple(self.alarms),
-            flagged=len(self.others),
-            others=tuple(self.others),
-            found=tuple(self.found),
+            accepted=len(self.decided) - len(others),
+            alarms=tuple(b for b in alarms if b not in self.flagged),
+            others=others,
+            found=tuple(b for b in alarms if b in self.flagged),
             learning=self.learning,
             issues=self.issues,
-            note=note or (None if decided else "too short a history"),
+            note=note or (None if self.decided else "too short a history"),
         )
 
 

@@ -152,13 +152,10 @@ def error_annotations(error: DqsqlError, prefix: str = "") -> Iterator[str]:
     """Yield one command for each independent error."""
     for each in flatten(error):
         text = each.message if each.hint is None else f"{each.message}\nhint: {each.hint}"
-        if each.span is None:
-            yield command("error", text, title=each.kind)
-        else:
-            place = each.span
-            yield command(
-                "error", text, file=f"{prefix}{place.file}", line=place.line, title=each.kind
-            )
+        place: dict[str, str | int] = {}
+        if each.span is not None:
+            place = {"file": f"{prefix}{each.span.file}", "line": each.span.line}
+        yield command("error", text, **place, title=each.kind)
 
 
 def command(kind: str, message: str, **properties: str | int) -> str:

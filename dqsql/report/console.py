@@ -161,7 +161,7 @@ class ConsoleListener(RunListener):
         for group in roots[:_MAX_FINDINGS]:
             self._print(f"            {self._finding(group, len(result.batches))}")
         if following:
-            names = [findings.check_label(g.check_name, g.column) for g in following]
+            names = list(map(findings.label_of, following))
             summary = plural(len(names), "warning follows", "warnings follow")
             self._print(f"            {summary} from these: {first_of(names, _MAX_NAMED)}")
         rest = len(roots) - _MAX_FINDINGS
@@ -214,34 +214,27 @@ class ConsoleListener(RunListener):
 
     def _verdict(self, result: RunResult) -> str:
         counts = findings.tally(*result.models)
-        problems = []
-        if n := counts[Status.ERROR]:
-            problems.append(f"{plural(n, 'error')} ({Status.ERROR.words})")
-        if n := counts[Status.FAIL]:
-            problems.append(plural(n, "failure"))
-        if n := counts[Status.WARN]:
-            problems.append(plural(n, "warning"))
-        if n := counts[Status.NO_DATA]:
-            problems.append(f"{plural(n, 'verdict')} without data")
-        waiting = sum(len(m.waiting) for m in result.models)
-        if waiting:
-            problems.append(plural(waiting, "unreviewed batch", "unreviewed batches"))
-        if empty := sum(m.gone == 0 and m.no_data is NoData.ERROR for m in result.models):
-            problems.append(plural(empty, "model without rows", "models without rows"))
-        lost = sum(bool(m.gone) for m in result.models)
-        if lost:
-            words = ("model without the rows that it had", "models without the rows that they had")
-            problems.append(plural(lost, *words))
-        if left := sum(m.left_out for m in result.models):
-            problems.append(plural(left, "model not reached", "models not reached"))
-        if unbatched := sum(m.unbatched for m in result.models):
-            problems.append(plural(unbatched, "row without a batch", "rows without a batch"))
+        models, why = result.models, Status.ERROR.words
+        empty = sum(m.gone == 0 and m.no_data is NoData.ERROR for m in models)
+        lost = ("model without the rows that it had", "models without the rows that they had")
+        counted = (
+            (counts[Status.ERROR], f"error ({why})", f"errors ({why})"),
+            (counts[Status.FAIL], "failure", "failures"),
+            (counts[Status.WARN], "warning", "warnings"),
+            (counts[Status.NO_DATA], "verdict without data", "verdicts without data"),
+            (sum(len(m.waiting) for m in models), "unreviewed batch", "unreviewed batches"),
+            (empty, "model without rows", "models without rows"),
+            (sum(bool(m.gone) for m in models), *lost),
+            (sum(m.left_out for m in models), "model not reached", "models not reached"),
+            (sum(m.unbatched for m in models), "row without a batch", "rows without a batch"),
+        )
+        problems = [plural(*problem) for problem in counted if problem[0]]
         if not problems:
             return self._out.style("Completed successfully", "green")
         color = "yellow" if result.exit_code == 0 else "red"
-        failed = [m.model for m in result.models if m.status in (Status.FAIL, Status.ERROR)]
+        failed = [m.model for m in models if m.status in (Status.FAIL, Status.ERROR)]
         # Of few models, their lines are still on the screen.
-        many = failed and len(result.models) > _MANY_MODELS
+        many = failed and len(models) > _MANY_MODELS
         where = f"; failed: {printable(first_of(failed, _MOST_FAILED))}" if many else ""
         return self._out.style(f"Completed with {', '.join(problems)}{where}", color)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,6 @@ from dqsql.report.text import display_width, printable
 _MAX_LINE = 100
 _MOST_TOLD = 50
 _MAX_FILE_BYTES = 10_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Excerpt:
-    """The offending line and where the caret goes, in terminal cells."""
-
-    text: str
-    offset: int
-    length: int
 
 
 def flatten(error: DqsqlError) -> tuple[DqsqlError, ...]:
@@ -61,12 +51,8 @@ def error_lines(terminal: Terminal, error: DqsqlError, roots: Sequence[Path] = (
     yield from (f"  {printable(line)}" for line in rest)
     # The line of a profile may hold a token.
     shown = None if isinstance(error, ProfileError) else path
-    excerpt = _excerpt(error.span, shown) if error.span and shown else None
-    if error.span and excerpt:
-        gutter = " " * len(str(error.span.line))
-        caret = terminal.style("^" * max(excerpt.length, 1), "red", "bold")
-        yield f"  {error.span.line} | {excerpt.text}"
-        yield f"  {gutter} | {' ' * excerpt.offset}{caret}"
+    if error.span and shown:
+        yield from _excerpt(terminal, error.span, shown)
     if error.hint:
         first, *rest = error.hint.splitlines()
         yield f"  {terminal.style('hint:', 'cyan')} {printable(first)}"
@@ -110,10 +96,11 @@ def _shown(span: Span, path: Path | None) -> str:
     return printable(f"{shown}:{span.line}:{span.column}")
 
 
-def _excerpt(span: Span, path: Path) -> _Excerpt | None:
+def _excerpt(terminal: Terminal, span: Span, path: Path) -> Iterator[str]:
+    """The offending line, and a caret below the place."""
     line = _read_line(path, span.line)
     if line is None or not line.strip():
-        return None
+        return
     start = min(max(span.column - 1, 0), len(line))
     wanted = span.text.splitlines()[0] if span.text else ""
     length = len(wanted) if wanted and line.startswith(wanted, start) else 1
@@ -122,7 +109,9 @@ def _excerpt(span: Span, path: Path) -> _Excerpt | None:
     window = line[left : left + _MAX_LINE]
     before = printable(line[left:start])
     marked = printable(line[start : min(start + length, left + len(window))])
-    return _Excerpt(printable(window), display_width(before), display_width(marked))
+    caret = terminal.style("^" * max(display_width(marked), 1), "red", "bold")
+    yield f"  {span.line} | {printable(window)}"
+    yield f"  {' ' * len(str(span.line))} | {' ' * display_width(before)}{caret}"
 
 
 def _read_line(path: Path, number: int) -> str | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dqsql.model.by_key import by_key
 from dqsql.model.results import (
     CONSTRAINT,
     STATUS_ORDER,
@@ -85,10 +86,7 @@ def group_findings(
         for rank, finding in enumerate(batch.findings):
             check_id = finding.result.check_id
             place[check_id] = min(rank, place.get(check_id, rank))
-    groups: dict[tuple[str, Status], list[Result]] = {}
-    for result in results:
-        if result.is_finding:
-            groups.setdefault((result.check_id, result.status), []).append(result)
+    groups = by_key(((r.check_id, r.status), r) for r in results if r.is_finding)
     made = [_group(status, findings) for (_, status), findings in groups.items()]
 
     def urgency(group: FindingGroup) -> tuple[int, int, int, str]:
@@ -167,6 +165,11 @@ def check_label(name: str, column: str | None, most: int | None = None) -> str:
     return printable(f"{shown} on {column}")
 
 
+def label_of(found: Result | FindingGroup) -> str:
+    """The check of a verdict, or of several, for people."""
+    return check_label(found.check_name, found.column)
+
+
 def place(result: Result) -> str:
     """Return the batch and segment of a verdict: `2013-02-09 [EWR]`, empty without batches."""
     segment = f" [{result.segment}]" if result.segment is not None else ""
@@ -175,7 +178,7 @@ def place(result: Result) -> str:
 
 def describe(group: FindingGroup, batches: int) -> str:
     """Return one line about the group; `batches` is how many the model had in the run."""
-    label = check_label(group.check_name, group.column)
+    label = label_of(group)
     worst = group.worst
     seen = beside_label(worst)
     alike = [r for r in group.findings if r.batch == worst.batch]
@@ -227,10 +230,9 @@ def repeated(groups: Iterable[BatchFinding]) -> tuple[RepeatedFinding, ...]:
 
 def headline(result: Result) -> str:
     """Return one finding in a line of its own, without its batch: which check, what was seen."""
-    label = check_label(result.check_name, result.column)
     if result.detector != CONSTRAINT and result.message:
         return observation(result)
-    return f"{label}: {beside_label(result)}"
+    return f"{label_of(result)}: {beside_label(result)}"
 
 
 def describe_batch(finding: BatchFinding) -> str:
@@ -244,15 +246,11 @@ def describe_batch(finding: BatchFinding) -> str:
     others = [r for r in finding.roots if r is not first]
     alike = (f.result for f in finding.findings if f.result.check_id == first.check_id)
     text = headline(first) + printable(in_segments(first.segment, (r.segment for r in alike)))
-    labels = dict.fromkeys(check_label(r.check_name, r.column) for r in others)
     # The same check on other segments is no news.
-    labels.pop(check_label(first.check_name, first.column), None)
+    labels = dict.fromkeys(label for r in others if (label := label_of(r)) != label_of(first))
     named = list(labels)[:_MAX_ROOTS]
     parts = [f"also {', '.join(named)}"] if named else []
-    labels = dict.fromkeys(
-        check_label(f.result.check_name, f.result.column) for f in finding.findings
-    )
-    further = len(labels) - 1 - len(named)
+    further = len({label_of(f.result) for f in finding.findings}) - 1 - len(named)
     if further > 0:
         parts.append(f"and {plural(further, 'further symptom')}")
     return "; ".join([text, *parts])

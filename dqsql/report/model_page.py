@@ -7,9 +7,10 @@ from typing import Any
 
 from dqsql.model import results
 from dqsql.model.batches import batch_order
+from dqsql.model.by_key import by_key
 from dqsql.model.wording import plural
-from dqsql.report.findings import LONG, check_label, observation
-from dqsql.report.page import LETTERS, ModelFacts, causes_of, label_of, letter_of, profile_record
+from dqsql.report.findings import LONG, check_label, label_of, observation
+from dqsql.report.page import LETTERS, ModelFacts, causes_of, letter_of, profile_record
 from dqsql.report.series import MetricValues, Record, series_of, undrawn_segments
 from dqsql.report.text import printable, shorten
 
@@ -21,9 +22,7 @@ _MAX_MESSAGES = 30
 def model_record(facts: ModelFacts) -> Record:
     """What the pages of one model need."""
     batches = [str(row["batch"]) for row in facts.batches]
-    by_check: dict[str, list[results.Result]] = {}
-    for result in facts.results:
-        by_check.setdefault(result.check_id, []).append(result)
+    by_check = by_key((r.check_id, r) for r in facts.results)
     # A finding may be about older batches than those of the report.
     for row in facts.shown_findings:
         by_check.setdefault(row["check_id"], [])
@@ -67,10 +66,7 @@ def model_record(facts: ModelFacts) -> Record:
 
 def _failing_rows(facts: ModelFacts) -> Record:
     """By finding, the newest of its batches of which rows were kept, some of these, how many."""
-    rows: dict[tuple[str, str], list[str]] = {}
-    for failure in facts.failures:
-        kept = rows.setdefault((failure["check_id"], str(failure["batch"])), [])
-        kept.append(str(failure["row"]))
+    rows = by_key(((f["check_id"], str(f["batch"])), str(f["row"])) for f in facts.failures)
     shown = {}
     for finding in facts.shown_findings:
         kept_of = ((b, rows.get((finding["check_id"], b))) for b in reversed(finding["batches"]))
@@ -95,9 +91,7 @@ def _check(
     first = verdicts[0] if verdicts else None
     name = first.check_name if first else row["check_name"]
     column = first.column if first else row["column_name"]
-    statuses: dict[str, list[results.Status]] = {}
-    for result in verdicts:
-        statuses.setdefault(result.batch or "", []).append(result.status)
+    statuses = by_key((r.batch or "", r.status) for r in verdicts)
     # Told from the last one on: in each batch all of its rows come first, then segments by name.
     by_segment = sorted(verdicts, key=lambda r: r.segment or "", reverse=True)
     bad = sorted(

@@ -12,13 +12,14 @@ import ssl
 import urllib.error
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from email.message import EmailMessage
 from http.client import HTTPException
 from itertools import zip_longest
 from typing import Any
 
 from dqsql.errors import ConfigError, NotificationError
+from dqsql.model.by_key import by_key
 from dqsql.model.routes import Route
 from dqsql.model.wording import first_of, plural
 from dqsql.report.findings import SHORT_NAME, check_label
@@ -149,10 +150,7 @@ def _told(notices: Sequence[Notice]) -> list[Notice]:
     """
     places: list[int] = []
     for event in ("opened", "resolved"):
-        by_model: dict[str, list[int]] = {}
-        for place, notice in enumerate(notices):
-            if notice.event == event:
-                by_model.setdefault(notice.model, []).append(place)
+        by_model = by_key((n.model, place) for place, n in enumerate(notices) if n.event == event)
         turns = zip_longest(*by_model.values())
         places += (place for turn in turns for place in turn if place is not None)
     return [notices[place] for place in sorted(places[:_MAX_TOLD])]
@@ -182,12 +180,8 @@ def payload(kind: str, project: str, notices: Sequence[Notice]) -> dict[str, Any
             "type": "message",
             "attachments": [{"contentType": kind_of_content, "content": card}],
         }
-    names = Notice.__dataclass_fields__
     # What reads it may show it on a terminal; keys are as they are.
-    findings = [
-        {name: getattr(n, name) for name in names} | {"message": printable(n.message)}
-        for n in notices
-    ]
+    findings = [asdict(n) | {"message": printable(n.message)} for n in notices]
     return {"project": project, "title": title, "findings": findings}
 
 

@@ -262,13 +262,11 @@ class Datasets:
         main = _main(query)
         tables = [t for t in tables_read(query) if t is not main]
         for table in ([main] if main is not None else []) + tables:
-            yield from self._behind(".".join(part.name for part in table.parts))
-
-    def _behind(self, name: str) -> Iterator[Dataset]:
-        if name in self._views:
-            yield from self.of(self._views[name])
-        else:
-            yield self._sources.get(name) or Dataset(name)
+            name = ".".join(part.name for part in table.parts)
+            if name in self._views:
+                yield from self.of(self._views[name])
+            else:
+                yield self._sources.get(name) or Dataset(name)
 
     @cached_property
     def _views(self) -> Mapping[str, CheckModel]:
@@ -283,13 +281,9 @@ def _plain(relation: str) -> str:
     return relation.replace("`", "")
 
 
-def _ctes(query: exp.Expr) -> dict[str, exp.CTE]:
-    return {cte.alias.lower(): cte for cte in query.find_all(exp.CTE)}
-
-
 def _main(query: exp.Expr) -> exp.Table | None:
     """The table in the FROM of a query, through CTEs, subqueries and unions."""
-    ctes, seen = _ctes(query), set[str]()
+    ctes, seen = {cte.alias.lower(): cte for cte in query.find_all(exp.CTE)}, set[str]()
     node: exp.Expr | None = query
     while node is not None:
         if isinstance(node, exp.Table):

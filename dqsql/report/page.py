@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from dqsql.model.batches import batch_order
+from dqsql.model.by_key import by_key
 from dqsql.model.results import (
     FINDINGS,
     RESOLVED,
@@ -24,20 +25,13 @@ from dqsql.model.results import (
     worst_status,
 )
 from dqsql.model.wording import in_segments
-from dqsql.report.findings import LONG, check_label, headline, observation
+from dqsql.report.findings import LONG, check_label, headline, label_of, observation
 from dqsql.report.profile import ProfileTable
 from dqsql.report.series import MetricValues, Record, finite, spark_of
 from dqsql.report.text import printable
 
-# The letter of a status in a strip; a batch without a verdict is a dot.
-LETTERS = {
-    Status.PASS: "p",
-    Status.WARN: "w",
-    Status.FAIL: "f",
-    Status.NO_DATA: "n",
-    Status.ERROR: "e",
-    Status.SKIPPED: "s",
-}
+# The letter of a status in a strip, its first one; a batch without a verdict is a dot.
+LETTERS = {status: status.value[0] for status in Status}
 # The letters of batches that are not learned from.
 _LEDGER = {BatchStatus.FLAGGED.value: "f", BatchStatus.REJECTED.value: "r"}
 
@@ -129,15 +123,7 @@ def overview_record(page: Page) -> Record:
 
 def _summary(facts: ModelFacts) -> Record:
     dimension = facts.dimension
-    by_batch: dict[str, list[Status]] = {}
-    passed: dict[str, list[int]] = {}
-    for result in facts.results:
-        batch = result.batch or ""
-        by_batch.setdefault(batch, []).append(result.status)
-        if result.status in (Status.PASS, *FINDINGS):
-            count = passed.setdefault(batch, [0, 0])
-            count[0] += result.status is Status.PASS
-            count[1] += 1
+    by_batch = by_key((r.batch or "", r.status) for r in facts.results)
     names = [str(row["batch"]) for row in facts.batches]
     return {
         "name": printable(facts.name),
@@ -149,13 +135,19 @@ def _summary(facts: ModelFacts) -> Record:
         "batches": [printable(n) for n in names],
         "strip": "".join(letter_of(by_batch.get(n, ())) for n in names),
         "ledger": "".join(_LEDGER.get(str(row["status"]), ".") for row in facts.batches),
-        "passed": [passed.get(n, [0, 0]) for n in names],
+        "passed": [_passed(by_batch.get(n, ())) for n in names],
         "checks": len({r.check_id for r in facts.results} - facts.gone_checks),
         "columns": len(facts.columns),
         "covered": sum(bool(c["checks"]) for c in facts.columns),
         "cost": _cost(facts.costs),
         "error": error_record(facts.costs),
     }
+
+
+def _passed(statuses: Iterable[Status]) -> list[int]:
+    """How many verdicts are passes, and how many are passes or findings."""
+    judged = [s for s in statuses if s in (Status.PASS, *FINDINGS)]
+    return [judged.count(Status.PASS), len(judged)]
 
 
 def error_record(costs: Sequence[Mapping[str, Any]]) -> Record | None:
@@ -188,17 +180,15 @@ def _cost(costs: Sequence[Mapping[str, Any]]) -> Record | None:
 
 def waiting_lines(facts: ModelFacts) -> Iterator[Record]:
     """The batches of a model that wait for a review, those on which the same failed together."""
-    alike: dict[tuple[str, ...], list[str]] = {}
+    alike = by_key(
+        (frozenset(r.check_id for r in facts.waiting[batch]), batch)
+        for batch in sorted(facts.waiting, key=batch_order)
+    )
     explained = causes_of(facts.groups)
-    for batch in sorted(facts.waiting, key=batch_order):
-        alike.setdefault(tuple(sorted({r.check_id for r in facts.waiting[batch]})), []).append(
-            batch
-        )
     for batches in alike.values():
-        by_check: dict[str, list[Result]] = {}
         found = sorted(facts.waiting[batches[-1]], key=lambda r: r.segment or "")
-        for result in sorted(found, key=lambda r: r.id in explained):
-            by_check.setdefault(result.check_id, []).append(result)
+        found.sort(key=lambda r: r.id in explained)
+        by_check = by_key((r.check_id, r) for r in found)
         yield {
             "model": printable(facts.name),
             "batches": [printable(b) for b in batches],
@@ -221,21 +211,16 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
     """The findings of a model that are not resolved, or about one of its batches in the report."""
     names = [str(row["batch"]) for row in facts.batches]
     shown = set(names)
-    verdicts: dict[tuple[str, str | None], Result] = {}
-    by_check: dict[str, list[Result]] = {}
-    segments: dict[tuple[str, str | None], list[str | None]] = {}
-    for result in facts.results:
-        by_check.setdefault(result.check_id, []).append(result)
-        if result.status in FINDINGS:
-            # Of a batch with segments, the verdict on all rows comes first.
-            verdicts.setdefault((result.check_id, result.batch), result)
-            segments.setdefault((result.check_id, result.batch), []).append(result.segment)
+    by_check = by_key((r.check_id, r) for r in facts.results)
+    found = by_key(((r.check_id, r.batch), r) for r in facts.results if r.status in FINDINGS)
     causes = causes_of(facts.groups)
     dimensions = {row["check_id"]: row for row in facts.checks}
     lines = []
     for row in facts.shown_findings:
         seen = [b for b in row["batches"] if b in shown]
-        newest = verdicts.get((row["check_id"], seen[-1])) if seen else None
+        # Of a batch with segments, the verdict on all rows comes first.
+        verdicts = found.get((row["check_id"], seen[-1]), ()) if seen else ()
+        newest = verdicts[0] if verdicts else None
         dimension = dimensions.get(row["check_id"], {})
         cause = None if newest is None else causes.get(newest.id)
         lines.append(
@@ -249,7 +234,7 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
                 "status": row["status"],
                 "state": row["state"],
                 "state_text": state_text(row),
-                "message": _message(row, newest, segments),
+                "message": _message(row, verdicts),
                 "batches": [printable(b) for b in row["batches"]],
                 "opened": _moment(row["opened_at"]),
                 "resolved": printable(row["resolved_batch"] or "") or _moment(row["resolved_at"]),
@@ -274,19 +259,16 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
     return lines
 
 
-def _message(
-    row: Mapping[str, Any],
-    newest: Result | None,
-    segments: Mapping[tuple[str, str | None], Sequence[str | None]],
-) -> str:
+def _message(row: Mapping[str, Any], verdicts: Sequence[Result]) -> str:
     """What was seen, what was expected unless the check's name says it, and in which segments.
 
-    `segments` are those with a finding, by check and batch.
+    `verdicts` are those on its newest batch, if that is in the report.
     """
-    if newest is None:
+    if not verdicts:
         return printable(row["message"] or "")
+    newest = verdicts[0]
     text = observation(newest, LONG).removesuffix(f", expected {printable(row['check_name'])}")
-    return text + printable(in_segments(newest.segment, segments[newest.check_id, newest.batch]))
+    return text + printable(in_segments(newest.segment, (r.segment for r in verdicts)))
 
 
 def causes_of(groups: Iterable[BatchFinding]) -> dict[str, Result]:
@@ -297,11 +279,6 @@ def causes_of(groups: Iterable[BatchFinding]) -> dict[str, Result]:
         for f in group.findings
         if f.cause is not None and f.cause.check_id != f.result.check_id
     }
-
-
-def label_of(result: Result) -> str:
-    """The check of a verdict, for people."""
-    return check_label(result.check_name, result.column)
 
 
 def _moment(value: datetime | None) -> str:

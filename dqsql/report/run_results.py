@@ -13,6 +13,7 @@ from typing import Any
 
 from dqsql.errors import DqsqlError
 from dqsql.json_text import timestamp
+from dqsql.model.by_key import by_key
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_FRESHNESS, DBT_LIMIT, DBT_TEST
 from dqsql.model.results import BatchFinding, ModelResult, Result, RunResult, Status, worst_status
@@ -88,9 +89,7 @@ def _entries(model: ModelResult, plan: Plan | None) -> Iterator[dict[str, Any]]:
     by_check: dict[str, list[Result]] = {check_id: [] for check_id in definitions}
     for verdict in model.results:
         by_check.setdefault(verdict.check_id, []).append(verdict)
-    groups: dict[str, list[str]] = {}
-    for check_id in by_check:
-        groups.setdefault(_unique_id(check_id, definitions), []).append(check_id)
+    groups = by_key((_unique_id(check_id, definitions), check_id) for check_id in by_check)
     joined = {uid: [v for i in ids for v in by_check[i]] for uid, ids in groups.items()}
     # All checks of a model share its scans: the time of one of them is its share.
     judged = sum(bool(verdicts) for verdicts in joined.values())
@@ -256,9 +255,7 @@ _ORDER = ("error", "warn", "pass")
 
 def sources_record(result: RunResult, plans: Sequence[Plan]) -> dict[str, Any]:
     """Return the content of `sources.json`: one entry for each source whose age was measured."""
-    verdicts: dict[str, list[Result]] = {}
-    for verdict in result.results:
-        verdicts.setdefault(verdict.check_id, []).append(verdict)
+    verdicts = by_key((v.check_id, v) for v in result.results)
     entries = []
     for plan in plans:
         checks = [c for c in plan.checks if DBT_FRESHNESS in c.settings.options]

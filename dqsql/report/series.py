@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from dqsql.model.by_key import by_key
 from dqsql.model.metric_traits import metric_words
 from dqsql.model.plain_names import names_in_lower_case
 from dqsql.model.results import CONSTRAINT, FINDINGS, Result
@@ -44,9 +45,7 @@ def series_of(
     """What can be drawn of a check: of a program each metric that it bounds, else what it saw."""
     if any(r.details.get("clauses") for r in verdicts):
         return _clause_series(verdicts, batches, values)
-    by_segment: dict[str | None, list[Result]] = {}
-    for result in verdicts:
-        by_segment.setdefault(result.segment, []).append(result)
+    by_segment = by_key((r.segment, r) for r in verdicts)
     segments = sorted(
         by_segment,
         key=lambda s: (s is not None, -sum(r.status in FINDINGS for r in by_segment[s]), s or ""),

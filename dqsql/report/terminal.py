@@ -81,11 +81,11 @@ class Terminal:
         if self._stream is None:
             return
         try:
-            self._stream.write(_encodable(redact(text), _encoding(self._stream)))
+            encoding = _encoding(self._stream)
+            # What it lacks is written as escapes.
+            self._stream.write(redact(text).encode(encoding, "backslashreplace").decode(encoding))
             self._stream.flush()
-        except BrokenPipeError:
-            self._silence()
-        except ValueError:  # the stream is closed
+        except (BrokenPipeError, ValueError):  # the reader is gone, or the stream is closed
             self._silence()
         except OSError as error:
             self.failure = error.strerror or str(error)
@@ -116,11 +116,6 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 def _encoding(stream: TextIO | None) -> str:
     return (getattr(stream, "encoding", None) or "utf-8").lower()
-
-
-def _encodable(text: str, encoding: str) -> str:
-    """Return `text` with what the encoding lacks written as escapes."""
-    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def color_wanted(flag: bool | None, environment: Mapping[str, str]) -> bool | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.model.wording import first_of, plural
 from dqsql.suggestions.intervals import round_up_by, written
@@ -23,8 +23,6 @@ _TRIED = 120
 
 # So many rejected batches are named.
 _NAMED = 3
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -53,10 +53,9 @@ def decide(candidate: Suggestion, outcomes: Mapping[str, Outcome], key: str) -> 
     The candidate itself comes first, refused where it did not hold; a weaker form that holds
     follows it.
     """
-    if candidate.verdict is not SuggestionVerdict.SUGGESTED:
-        outcome = outcomes.get(key)
-        return [replace(candidate, measured=outcome.coverage if outcome else None)]
     outcome = outcomes.get(key)
+    if candidate.verdict is not SuggestionVerdict.SUGGESTED:
+        return [replace(candidate, measured=outcome.coverage if outcome else None)]
     if outcome is None:
         return [candidate.refused("it could not be measured")]
     suggestion = _measured(candidate, outcome)

@@ -17,6 +17,7 @@ from dqsql.engine.measuring import made_up_model
 from dqsql.engine.preparation import prepare, relation_ids
 from dqsql.engine.statements import many_aggregates
 from dqsql.errors import Span
+from dqsql.model.by_key import by_key
 from dqsql.model.plan import Plan
 from dqsql.model.project import Annotation, CheckSettings, ModelConfig, Project
 from dqsql.model.results import CheckOutcome
@@ -79,9 +80,7 @@ class Validator:
         )
         plan = compile_model(model, self.project, self.catalog)
         self._register_relations(plan)
-        by_name: dict[str, list[CheckOutcome]] = {}
-        for outcome in self._measured(plan):
-            by_name.setdefault(outcome.check.name, []).append(outcome)
+        by_name = by_key((o.check.name, o) for o in self._measured(plan))
         outcomes: dict[str, Outcome] = {}
         for key, candidate in flat.items():
             checked = by_name.get(key)

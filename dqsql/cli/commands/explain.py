@@ -95,9 +95,7 @@ def _print(session: Session, explanation: Explanation) -> None:
     for batch, value in explanation.values[-_SHOWN_VALUES:]:
         session.say(printable(f"    {batch}  {_seen(value)}"))
     _print_again(session, explanation)
-    _print_failures(
-        session, explanation.failures, row["column_name"], of_segment=row["segment"] is not None
-    )
+    _print_failures(session, explanation)
 
 
 def _print_bounds(session: Session, clauses: Sequence[Mapping[str, Any]]) -> None:
@@ -155,12 +153,11 @@ def _print_again(session: Session, explanation: Explanation) -> None:
         session.say(printable(f"  note: {explanation.note}"))
 
 
-def _print_failures(
-    session: Session, rows: Sequence[str], column: str | None, *, of_segment: bool
-) -> None:
+def _print_failures(session: Session, explanation: Explanation) -> None:
+    rows, column = explanation.failures, explanation.row["column_name"]
     if not rows:
         return
-    whole = " of the whole batch" if of_segment else ""
+    whole = "" if explanation.row["segment"] is None else " of the whole batch"
     session.say(f"  {plural(len(rows), 'failing row')}{whole} in dq_failures:")
     for row in rows[:_SHOWN_ROWS]:
         session.say(f"    {shorten(printable(row_text(row, column)), _ROW_WIDTH)}")

@@ -18,7 +18,7 @@ from dqsql.model.results import RESOLVED, Status
 from dqsql.model.wording import first_of, plural
 from dqsql.report.console import styled_label
 from dqsql.report.model_page import model_record
-from dqsql.report.page import ModelFacts, error_record, finding_lines
+from dqsql.report.page import LETTERS, ModelFacts, error_record, finding_lines
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import number, padded, printable, shorten
 
@@ -28,12 +28,8 @@ _EMPTY = "No batch of these models has been checked yet"
 # What a verdict is in a strip: low where all is well.
 _BLOCKS = {"p": "▁", "w": "▅", "f": "█", "e": "█", "n": "▃", "s": "·", ".": " "}
 _WORDS = {
-    "p": "pass",
-    "w": "warn",
-    "f": "fail",
-    "e": "could not be computed",
-    "n": "no data",
-    "s": "skipped",
+    LETTERS[s]: s.words
+    for s in (Status.PASS, Status.WARN, Status.FAIL, Status.ERROR, Status.NO_DATA, Status.SKIPPED)
 }
 _COLORS = {"p": "green", "w": "yellow", "n": "yellow", "f": "red", "e": "red"}
 _LABEL, _STRIP, _METRIC = 44, 40, 50
@@ -222,7 +218,7 @@ def _waiting(facts: ModelFacts) -> Iterator[str]:
         return
     named = printable(first_of(batches, _NAMED))
     yield ""
-    yield f"{plural(len(batches), 'batch')} {'waits' if len(batches) == 1 else 'wait'} for a review"
+    yield f"{plural(len(batches), 'batch waits', 'batches wait')} for a review"
     yield f"  {named}: dqsql review list --select {printable(shlex.quote(facts.name))}"
 
 

@@ -66,10 +66,8 @@ def command(
         session.print_outcome(code, results=[])
         session.say("Nothing to retry: no check failed in the last run.")
         if batches:
-            waits = "waits" if len(batches) == 1 else "wait"
-            session.say(
-                f"{plural(len(batches), 'batch')} {waits} for a review: `dqsql review list`."
-            )
+            waiting_ones = plural(len(batches), "batch waits", "batches wait")
+            session.say(f"{waiting_ones} for a review: `dqsql review list`.")
         return code
     forget_junit(project_dir, asked)
     compiled = compile_project(project_dir=project_dir, select=select, **where)

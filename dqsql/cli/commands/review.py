@@ -13,6 +13,7 @@ from dqsql.cli.completion import complete_model
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
+from dqsql.model.by_key import by_key
 from dqsql.model.wording import in_segments, plural
 from dqsql.report.findings import check_label
 from dqsql.report.text import printable
@@ -91,9 +92,8 @@ def list_waiting(
         session.say(f"{name} ({plural(batch.rows, 'row')})")
         for line in lines_of(batch.findings):
             session.say(printable(f"  {line}"))
-    waits = "waits" if len(batches) == 1 else "wait"
     if batches:
-        session.say(f"{plural(len(batches), 'batch')} {waits} for a review.")
+        session.say(f"{plural(len(batches), 'batch waits', 'batches wait')} for a review.")
     else:
         session.say_empty(_NONE, **where)
     return 0
@@ -104,9 +104,7 @@ def lines_of(findings: Sequence[WaitingFinding]) -> Iterator[str]:
 
     Of very many the first.
     """
-    checks: dict[str, list[WaitingFinding]] = {}
-    for finding in findings:
-        checks.setdefault(finding.check_id, []).append(finding)
+    checks = by_key((f.check_id, f) for f in findings)
     for alike in islice(checks.values(), _SHOWN_CHECKS):
         first = min(alike, key=lambda f: f.segment or "")
         check = check_label(first.check, first.column)

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -28,9 +28,6 @@ from dqsql.model.project import Project, local_folder
 from dqsql.model.results import RunResult
 from dqsql.model.tables import BATCHES
 from dqsql.report.text import padded, printable
-
-if TYPE_CHECKING:
-    from dqsql.runner.api import CompileResult
 
 _RUN = (
     "full_refresh",
@@ -104,17 +101,10 @@ def command(
             compiled=compiled,
             **settings,
         )
-    return _finished(session, compiled, result, loaded - began if timing else None)
-
-
-def _finished(
-    session: Session, compiled: CompileResult, result: RunResult, load: float | None
-) -> int:
-    """Write what is kept of a run; with the seconds that loading took, also where all went."""
     checked = time.monotonic()
     write_run_artefacts(session, compiled, result)
-    if load is not None:
-        for line in timing_lines(result, load, time.monotonic() - checked):
+    if timing:
+        for line in timing_lines(result, loaded - began, time.monotonic() - checked):
             session.err.line(line)
     return result.exit_code
 

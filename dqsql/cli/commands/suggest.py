@@ -160,8 +160,8 @@ def _explain(session: Session, proposal: Proposal) -> None:
         for suggestion in refused:
             session.say("  " + _line(session, suggestion))
     if existing:
-        exist = "exists" if len(existing) == 1 else "exist"
-        session.say(f"{plural(len(existing), 'more suggested check')} already {exist}.")
+        words = ("more suggested check already exists", "more suggested checks already exist")
+        session.say(f"{plural(len(existing), *words)}.")
     for note in proposal.notes:
         session.say(printable(f"note: {note}"))
 

@@ -27,7 +27,7 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.date_labels import says_the_date
-from dqsql.monitors.history import History, MetricKey, key_of
+from dqsql.monitors.history import History, MetricKey
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.settings import read_settings
 
@@ -54,11 +54,9 @@ class AliveDetector(MonitorByMonitor):
         history, window = self.context.history.alike(batch), given.get("window", _WINDOW)
         need = given.get("min_history", min(7, window))
         accepted = history.usual(monitor.id, history.before(batch, window), window)
-        count = self.context.metric(monitor, "count")
-        measured = history.measured_of(key_of(count), accepted) if count else []
+        series = self.context.keys(monitor)
+        measured = history.measured_of(series["count"], accepted) if "count" in series else []
         fpr = given.get("fpr") or self.context.fpr(monitor)
-        measures = {w.name: self.context.metric(monitor, w.name) for w in monitor.watched}
-        series = {name: key_of(m) for name, m in measures.items() if m is not None}
         seen = _AliveColumn(monitor.column or "", history, series)
         early = "min_history" not in given and self.context.rows.get(batch, 0) >= _ENOUGH
         findings = seen.found(batch, measured, fpr, need) if early or len(measured) >= need else []

@@ -20,9 +20,15 @@ from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import CheckModel, Severity
 from dqsql.model.results import BatchRecord, Result, Status
 from dqsql.model.settings import as_rate, as_text, at_least
-from dqsql.model.wording import NO_TIME, still_learning
+from dqsql.model.wording import NO_TIME, plural, still_learning
 from dqsql.monitors import recompute
-from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
+from dqsql.monitors.context import (
+    MonitorByMonitor,
+    failed_status,
+    result_of,
+    with_details,
+    with_numbers,
+)
 from dqsql.monitors.demands import missing_status
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.settings import literal_value, read_settings
@@ -112,7 +118,8 @@ class CadenceDetector(MonitorByMonitor):
                 details["looked_until"] = self.context.end
             details[cadence.MISSES_NEXT] = decided.told_gap is None
         if decided.missing:
-            return _cadence_result(monitor, batch, decided.words, details)
+            result = result_of(monitor, batch, failed_status(monitor.severity), decided.words)
+            return with_details(with_numbers(result, len(decided.missing)), **details)
         if decided.gap is None:
             text = still_learning(len(past), rules.min_history, "batches in a rhythm")
             return result_of(monitor, batch, Status.SKIPPED, text)
@@ -193,9 +200,8 @@ def _decided(
     batches came, None where nothing can be late. Only batches `before` a time were looked for.
     """
     how = rules.declared, rules.min_history, rules.zones
-    gap, late = cadence.gap_before(past, start, rules.fpr or 0.0, *how), None
-    if delays is not None:
-        late = _lateness(rules, [*past, start], delays, now, before)
+    gap = cadence.gap_before(past, start, rules.fpr or 0.0, *how)
+    late = _lateness(rules, [*past, start], delays, now, before)
     return _CadenceVerdict(rules, start, rules.declared or cadence.learn_cadence(past), gap, late)
 
 
@@ -237,19 +243,10 @@ def _times(batches: Sequence[str]) -> list[dt.datetime]:
 def _gap_words(
     gap: cadence.Gap, rhythm: cadence.Cadence | None, declared: cadence.Cadence | None
 ) -> str:
-    one = len(gap.missing) == 1
-    number = "1 batch is" if one else f"{len(gap.missing):,} batches are"
+    number = plural(len(gap.missing), "batch is", "batches are")
     words = rhythm.words if rhythm is not None else ""
     basis = "as declared" if declared is not None else f"judging by {gap.history:,} expected ones"
     return f"{number} missing before this one: {gap.words}; one comes {words}, {basis}"
-
-
-def _cadence_result(
-    monitor: Monitor, batch: str, message: str, details: Mapping[str, Any]
-) -> Result:
-    status = failed_status(monitor.severity)
-    result = with_details(result_of(monitor, batch, status, message), **details)
-    return replace(result, observed=float(len(details["missing"])))
 
 
 def rules_of(monitor: Monitor) -> _Rules:
@@ -314,29 +311,22 @@ def _delays_of(
     return cadence.live_delays(checked, step)
 
 
-def _next(
-    rules: _Rules, times: Sequence[dt.datetime], ledger: Mapping[str, BatchRecord], now: dt.datetime
-) -> cadence.Lateness | None:
-    delays = _delays_of(rules, times, ledger)
-    if delays is None:
-        return None
-    return _lateness(rules, times, delays, rules.shown(now))
-
-
 def _lateness(
     rules: _Rules,
     times: Sequence[dt.datetime],
-    delays: Sequence[dt.timedelta],
+    delays: Sequence[dt.timedelta] | None,
     now: dt.datetime,
     before: dt.datetime | None = None,
 ) -> cadence.Lateness | None:
+    if delays is None:
+        return None
     declared, grace, zones = rules.declared, rules.grace, rules.zones
     return cadence.lateness(times, delays, now, declared, grace, zones, before)
 
 
 def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:
     """Whether a batch is late: the newest one is then decided on again."""
-    times = [t for b in sorted(ledger, key=batch_order) if (t := wall_time_of(b)) is not None]
+    times = _times(sorted(ledger, key=batch_order))
     if len(times) < len(ledger):
         return False
     times = times[-max(_WINDOW, cadence.newest_days(times)) :]
@@ -344,7 +334,7 @@ def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> 
         every = [rules_of(m) for m in KIND.of(plan)]
         zones, clock = _zones_of(plan.model) if every else ((), None)
         rules = [replace(r, zones=zones, clock=clock) for r in every]
-        arrivals = [_next(r, times, ledger, now) for r in rules]
+        arrivals = [_lateness(r, times, _delays_of(r, times, ledger), r.shown(now)) for r in rules]
     except AnnotationError:
         # Told where the model is checked.
         return False

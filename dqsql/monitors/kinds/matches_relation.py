@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
+from dqsql.compiler.arguments import split_arguments
 from dqsql.compiler.diff import (
     BATCH,
     BUCKET,
@@ -42,7 +43,13 @@ from dqsql.model.results import Result, Status
 from dqsql.model.settings import as_bool, as_given
 from dqsql.model.tables import FAILURES
 from dqsql.model.wording import plural
-from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
+from dqsql.monitors.context import (
+    MonitorByMonitor,
+    derived_value,
+    failed_status,
+    result_of,
+    with_details,
+)
 from dqsql.monitors.demands import missing_status
 from dqsql.monitors.kind import MonitorKind
 from dqsql.monitors.settings import literal_value, read_braces
@@ -72,8 +79,8 @@ def match_call(expression: str, span: Span) -> MatchCall:
     """The call in an annotation's expression. Raises CompileError."""
     ast = parse_expression(expression, span).unnest()
     arguments = list(ast.expressions) if isinstance(ast, exp.Anonymous) else []
-    named = {a.this.name.lower(): a.expression for a in arguments if isinstance(a, exp.Kwarg)}
-    given = [a for a in arguments if not isinstance(a, exp.Kwarg)]
+    given, by_name = split_arguments(arguments)
+    named = {name.lower(): value for name, value in by_name.items()}
     for unknown in named.keys() - {"keys", "columns", "tolerance"}:
         raise CompileError(
             f"@{_NAME} has no argument {unknown!r}",
@@ -267,26 +274,18 @@ class MatchDetector(MonitorByMonitor):
         }
         if one.rows:
             details["failures"] = {"table": FAILURES.name, "rows": len(one.rows)}
-            are = "row is" if len(one.rows) == 1 else "rows are"
-            message = f"{result.message}; {len(one.rows):,} differing {are} in {FAILURES.name}"
-            result = replace(result, message=message)
+            are = plural(len(one.rows), "differing row is", "differing rows are")
+            result = replace(result, message=f"{result.message}; {are} in {FAILURES.name}")
         return with_details(result, **details)
 
     def _keep(self, monitor: Monitor, batch: str, diff: _BatchDiff) -> None:
         """Store the number of differing rows, and some of them."""
         call = match_call(monitor.expression, monitor.span)
         compared = f"{call.relation}, {', '.join(call.keys)}"
-        self.context.derive(monitor, batch, _METRIC, compared, float(diff.total), diff.here)
-        self.context.failures += [
-            {
-                "check_id": monitor.id,
-                "model": monitor.model,
-                "batch": batch,
-                "segment": None,
-                "row": row,
-            }
-            for row in diff.rows
-        ]
+        total = derived_value(monitor, batch, _METRIC, compared, diff.total, diff.here)
+        self.context.derived.append(total)
+        for row in diff.rows:
+            self.context.keep_row(monitor, batch, row)
 
 
 def _words(diff: _BatchDiff, other: str) -> str:
@@ -302,8 +301,8 @@ def _words(diff: _BatchDiff, other: str) -> str:
     if kinds.get(CHANGED):
         which = ", ".join(f"{name} {n:,}" for name, n in diff.columns.items())
         parts.append(f"{kinds[CHANGED]:,} {_be(kinds[CHANGED])} changed ({which})")
-    verb = "row differs" if diff.total == 1 else "rows differ"
-    return f"{diff.total:,} {verb}: {', '.join(parts)} ({rows})"
+    differ = plural(diff.total, "row differs", "rows differ")
+    return f"{differ}: {', '.join(parts)} ({rows})"
 
 
 def _be(count: int) -> str:

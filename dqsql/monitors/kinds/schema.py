@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from dqsql.decisions.contract import CHANGES, decide_schema
 from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 from dqsql.model.batches import batch_order
-from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
+from dqsql.model.by_key import by_key
+from dqsql.model.monitors import MonitorSpec, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
 from dqsql.model.settings import as_given
@@ -72,9 +73,7 @@ class SchemaDetector(MonitorByMonitor):
 
         Where there are no others, it is such a batch with the columns that it had before.
         """
-        by_run: dict[Any, list[str]] = {}
-        for row in rows:
-            by_run.setdefault(row["computed_at"], []).append(row["batch"])
+        by_run = by_key((row["computed_at"], row["batch"]) for row in rows)
         untold: tuple[str, dict[str, str]] | None = None
         for _, measured in sorted(by_run.items(), reverse=True):
             columns_before = {
@@ -166,15 +165,11 @@ def _allowed(monitor: Monitor) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _watches(use: MonitorUse) -> list[WatchedMetric]:
-    return [WatchedMetric(Family.ANY, _METRIC, "schema()", use.annotation.column)]
-
-
 KIND = MonitorKind(
     MonitorSpec(
         name=_NAME,
         settings={"allow": as_given},
-        watches=_watches,
+        watches=lambda use: [WatchedMetric(Family.ANY, _METRIC, "schema()", use.annotation.column)],
         configurable=False,
         listed={"allow": CHANGES},
         symptom="schema",

@@ -8,7 +8,7 @@ from typing import ClassVar
 from dqsql.decisions.contract import decide_columns
 from dqsql.errors import AnnotationError
 from dqsql.model.contract import ColumnListError, column_list
-from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
+from dqsql.model.monitors import MonitorSpec, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import as_bool
@@ -54,15 +54,13 @@ def promise_of(monitor: Monitor) -> tuple[dict[str, str], bool]:
         raise AnnotationError(f"@schema_is: {error}", span=monitor.span, hint=_HINT) from error
 
 
-def _watches(use: MonitorUse) -> list[WatchedMetric]:
-    return [WatchedMetric(Family.ANY, "schema", "schema()", use.annotation.column)]
-
-
 KIND = MonitorKind(
     MonitorSpec(
         name=_NAME,
         settings={"closed": as_bool},
-        watches=_watches,
+        watches=lambda use: [
+            WatchedMetric(Family.ANY, "schema", "schema()", use.annotation.column)
+        ],
         configurable=False,
         several=True,
         symptom="schema",

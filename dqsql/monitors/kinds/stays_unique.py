@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,8 +23,9 @@ from dqsql.monitors.context import (
     learning,
     result_of,
     with_details,
+    with_numbers,
 )
-from dqsql.monitors.history import History, MetricKey, key_of
+from dqsql.monitors.history import History, MetricKey
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.settings import read_settings
 
@@ -46,26 +46,25 @@ class UniqueDetector(MonitorByMonitor):
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
         given = read_settings(monitor, _SETTINGS, self.context.defaults(_NAME))
-        metric, history = self.context.metric(monitor, "duplicates"), self.context.history
-        if metric is None:
+        keys, history = self.context.keys(monitor), self.context.history
+        key, rows_key = keys.get("duplicates"), keys.get(_ROWS)
+        if key is None:
             return result_of(monitor, batch, Status.ERROR, self.context.unmeasured(monitor))
         window = given.get("window", _WINDOW * history.a_day(batch))
         before = history.before(batch, window)
         accepted = history.usual(monitor.id, before, window)
-        known = [b for b in accepted if history.value(key_of(metric), b) >= 0]
+        known = [b for b in accepted if history.value(key, b) >= 0]
         need = given.get("min_history", min(_MIN_HISTORY, window))
         if len(known) < need:
             return learning(monitor, batch, len(known), need, len(accepted) - len(known))
-        counted = self.context.metric(monitor, _ROWS)
-        rows_key = None if counted is None else key_of(counted)
-        now, was_key = _seen(history, key_of(metric), batch, known)
+        now, was_key = _seen(history, key, batch, known)
         # With those that it warned of.
         every = len(known) + len(before) - len(accepted)
         all_of = "all" if every == len(known) else f"{len(known):,}"
         which = f"{all_of} of {every:,} batches before"
         if not was_key:
             # What has recurred is the new normal until it is over.
-            recent = _unique_of_late(history, key_of(metric), rows_key, before)
+            recent = _unique_of_late(history, key, rows_key, before)
             if len(recent) >= need:
                 was_key, known = True, recent
                 which = f"the {len(known):,} batches before"
@@ -78,11 +77,11 @@ class UniqueDetector(MonitorByMonitor):
         result = with_details(
             result,
             **recompute.rests_on(history, known),
-            series=recompute.shown_key(key_of(metric)),
+            series=recompute.shown_key(key),
             rows=None if rows_key is None else recompute.shown_key(rows_key),
             min_history=need,
         )
-        return replace(result, observed=_known(now), upper=finite(most) if was_key else None)
+        return with_numbers(result, _known(now), upper=most if was_key else None)
 
 
 def _by_chance(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
 
+from dqsql.compiler.arguments import split_arguments
 from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
 from dqsql.decisions.stationarity import RECURS
@@ -17,18 +17,20 @@ from dqsql.decisions.strategies import LearnedStrategy, Strategy
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.batches import batch_order, wall_time_of
+from dqsql.model.by_key import by_key
 from dqsql.model.plan import Metric, Monitor
 from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import Reader, as_bool, as_given, as_rate, as_text
 from dqsql.monitors.context import (
+    Detector,
     Exclusions,
     Matching,
     MonitorContext,
-    failed_status,
-    finite,
+    decided_status,
     result_of,
     with_details,
+    with_numbers,
 )
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.recompute import shown_key
@@ -129,9 +131,9 @@ def _strategy(monitor: Monitor) -> Strategy:
         raise DecisionError(
             f"{to_sql(ast)} is not a strategy", hint="for example day_of_week or threshold(0, 10)"
         )
-    positional = [_value(a) for a in ast.expressions if not isinstance(a, exp.Kwarg)]
-    named = {a.this.name: _value(a.expression) for a in ast.expressions if isinstance(a, exp.Kwarg)}
-    return strategy(str(ast.this), *positional, **named)
+    positional, named = split_arguments(ast.expressions)
+    values = {name: _value(value) for name, value in named.items()}
+    return strategy(str(ast.this), *map(_value, positional), **values)
 
 
 def _value(ast: exp.Expr) -> Any:
@@ -153,7 +155,7 @@ class _Question:
 
 
 @dataclass
-class AnomalyDetector:
+class AnomalyDetector(Detector):
     """Decides on all `@anomaly` of one model."""
 
     context: MonitorContext
@@ -163,20 +165,14 @@ class AnomalyDetector:
 
     def __post_init__(self) -> None:
         self.excluded = Exclusions(self.matching, self.context.history.known)
-        kept = self.context.settings.get("false_alarm_budget")
         defaults = self.context.defaults(NAME)
         for monitor in self.monitors:
-            budget = self.context.fpr(monitor) if kept else None
-            self.calls[monitor.id] = anomaly_call(monitor, defaults, budget)
+            self.calls[monitor.id] = anomaly_call(monitor, defaults, self.context.budget(monitor))
 
     @property
     def monitors(self) -> list[Monitor]:
         """All `@anomaly` of the model."""
         return self.context.plan.monitors_of(NAME)
-
-    def prepare(self, batches: Sequence[str]) -> None:
-        """Ask once for each condition which batches it excludes."""
-        self.excluded.ask(call.exclude_where for call in self.calls.values())
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch, for whole batches and where asked for each segment."""
@@ -184,15 +180,15 @@ class AnomalyDetector:
         for monitor in self.monitors:
             on = self.decided_on(self.calls[monitor.id], batch)
             asked += [self._asked_of(monitor, batch, segment, len(on)) for segment in on]
-        alike: dict[tuple[Strategy, AnomalySettings], list[int]] = defaultdict(list)
-        for place, one in enumerate(asked):
-            if isinstance(one, _Question):
-                alike[one.chosen, one.call.settings].append(place)
+        alike = by_key(
+            ((one.chosen, one.call.settings), (place, one))
+            for place, one in enumerate(asked)
+            if isinstance(one, _Question)
+        )
         verdicts: dict[int, Result] = {i: r for i, r in enumerate(asked) if isinstance(r, Result)}
-        for (chosen, settings), places in alike.items():
-            some = [one for i in places if isinstance(one := asked[i], _Question)]
-            decisions = evaluate_many(chosen, [one.given for one in some], settings)
-            for place, one, decision in zip(places, some, decisions, strict=True):
+        for (chosen, settings), questions in alike.items():
+            decisions = evaluate_many(chosen, [one.given for _, one in questions], settings)
+            for (place, one), decision in zip(questions, decisions, strict=True):
                 verdicts[place] = self._verdict(one, batch, decision)
         return [verdicts[i] for i in range(len(asked))]
 
@@ -220,22 +216,11 @@ class AnomalyDetector:
     def _verdict(self, asked: _Question, batch: str, decision: AnomalyDecision) -> Result:
         monitor, call, metric = asked.monitor, asked.call, asked.metric
         past, left_out, key = asked.past, asked.left_out, asked.key
-        result = result_of(
-            monitor,
-            batch,
-            _status(monitor, decision),
-            f"{metric.text}: {decision.explanation}",
-            key.segment,
-        )
-        result = replace(
-            result,
-            observed=finite(decision.value),
-            lower=finite(decision.lower),
-            upper=finite(decision.upper),
-            score=finite(decision.score),
-        )
+        status = decided_status(decision.status, Severity(decision.severity or monitor.severity))
+        text = f"{metric.text}: {decision.explanation}"
+        result = result_of(monitor, batch, status, text, key.segment)
         return with_details(
-            result,
+            with_numbers(result, decision.value, decision.lower, decision.upper, decision.score),
             metric=metric.text,
             strategy=asked.chosen.to_dict(),
             settings=asdict(call.settings),
@@ -264,18 +249,9 @@ class AnomalyDetector:
         past: Sequence[str],
         left_out: Sequence[str],
     ) -> AnomalyInput:
-        """What is decided by; `past` and `left_out` are what `_past` gives."""
+        """What is decided by; `past` and `left_out` are what `past` gives."""
         excluded = self.excluded.batches(call.exclude_where)
-        given = input_of(call.strategy, self.context.history, key, past, left_out, batch)
-        marks = [b in excluded for b in places(call.strategy, past, left_out)]
-        return replace(given, exclude=marks, excluded=batch in excluded)
-
-
-def places(chosen: Strategy, past: Sequence[str], left_out: Sequence[str]) -> list[str]:
-    """The batches that a strategy sees, oldest first: with gaps, where it counts batches."""
-    if not chosen.keeps_places:
-        return list(past)
-    return sorted((*past, *left_out), key=batch_order)
+        return input_of(call.strategy, self.context.history, key, past, left_out, batch, excluded)
 
 
 def input_of(
@@ -285,21 +261,16 @@ def input_of(
     past: Sequence[str],
     left_out: Sequence[str],
     batch: str,
+    excluded: Collection[str],
 ) -> AnomalyInput:
-    """What a strategy decides by, but for `exclude_where`.
+    """What a strategy decides by on a batch.
 
-    A batch that was not accepted is a gap to a strategy that counts batches: without its place,
-    every later batch would be held against another day of the week.
-
-    Args:
-        chosen: the strategy.
-        history: the metrics.
-        key: the metric.
-        past: the accepted batches that it was measured on, oldest first.
-        left_out: the other batches after the first of them.
-        batch: the batch under test.
+    `past` are the accepted batches that the metric was measured on, oldest first, `left_out` the
+    other batches after the first of them. Such a batch is a gap to a strategy that counts batches:
+    without its place, every later batch would be held against another day of the week.
     """
-    seen, gaps = places(chosen, past, left_out), set(left_out)
+    seen = sorted((*past, *left_out), key=batch_order) if chosen.keeps_places else list(past)
+    gaps = set(left_out)
     times = [wall_time_of(b) for b in (*seen, batch)]
     timed = all(t is not None for t in times)
     value = history.value(key, batch)
@@ -310,12 +281,6 @@ def input_of(
         time=times[-1] if timed else None,
         is_nan=history.is_nan(key, batch) and sum(history.is_nan(key, b) for b in past) < RECURS,
         absent=[b in gaps for b in seen],
+        exclude=[b in excluded for b in seen],
+        excluded=batch in excluded,
     )
-
-
-def _status(monitor: Monitor, decision: AnomalyDecision) -> Status:
-    if decision.status == "anomalous":
-        severity = Severity(decision.severity) if decision.severity else monitor.severity
-        return failed_status(severity)
-    known = {"ok": Status.PASS, "no_value": Status.NO_DATA}
-    return known.get(decision.status, Status.SKIPPED)

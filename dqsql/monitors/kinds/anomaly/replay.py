@@ -21,7 +21,7 @@ from dqsql.model.plan import Monitor
 from dqsql.model.wording import plural
 from dqsql.monitors import recompute
 from dqsql.monitors.history import key_of
-from dqsql.monitors.kinds.anomaly.detector import AnomalyCall, AnomalyDetector, input_of, places
+from dqsql.monitors.kinds.anomaly.detector import AnomalyCall, AnomalyDetector, input_of
 from dqsql.monitors.replay import Replayed, Tally
 
 _BOUNDS = ("lower", "upper", "error_lower", "error_upper")
@@ -59,7 +59,6 @@ class AnomalyReplay:
         Bounds that a person wrote (limits, or numbers of standard deviations) hang on no rate: they
         are replayed as they are, which a note says.
         """
-        self.detector.prepare(batches)
         replays: list[Replayed] = []
         for monitor in self.detector.monitors:
             call = self.detector.calls[monitor.id]
@@ -203,10 +202,8 @@ def recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
         str(given.pop("name")), **{k: recompute.stored_number(v) for k, v in given.items()}
     )
     excluded, left_out = set(details.get("excluded") or ()), list(details.get("left_out") or ())
-    asked = replace(
-        input_of(chosen, history, key, stored.past, left_out, stored.batch),
-        exclude=[b in excluded for b in places(chosen, stored.past, left_out)],
-        excluded=then["status"] == "excluded",
-    )
+    if then["status"] == "excluded":
+        excluded.add(stored.batch)
+    asked = input_of(chosen, history, key, stored.past, left_out, stored.batch, excluded)
     now = evaluate_many(chosen, [asked], AnomalySettings(**details["settings"]))[0].to_dict()
     return recompute.Recomputed(recompute.compared_by(_RECOMPUTED, then, now), series=key)

@@ -14,6 +14,7 @@ from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import BatchStatus
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.history import SPAN
+from dqsql.monitors.injection import Injector
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.kinds.avh.detector import AvhDetector
 from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES
@@ -75,7 +76,7 @@ def _detector(place: Workplace, context: MonitorContext) -> AvhDetector:
         record = place.ledger.get(batch)
         return record is not None and record.status is BatchStatus.ACCEPTED
 
-    return AvhDetector(context, place.injector(), place.matching, accepted)
+    return AvhDetector(context, Injector(place), place.matching, accepted)
 
 
 def _learner(place: Workplace, context: MonitorContext) -> AvhLearner:

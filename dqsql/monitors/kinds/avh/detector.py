@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, compress
 
 import numpy as np
 
+from dqsql.compiler.issues import CLEAN
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.arrays import BoolArray, FloatArray
-from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
+from dqsql.decisions.avh import ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.distances import without_drift
 from dqsql.decisions.program import Program, ProgramVerdict
 from dqsql.decisions.running_on import is_furthest, is_repeat
 from dqsql.model.batches import batch_order, same_weekdays, with_missing_days
+from dqsql.model.by_key import by_key
 from dqsql.model.metric_traits import COMPLETENESS_METRICS, NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
@@ -34,17 +36,12 @@ from dqsql.monitors.context import (
     learning,
     result_of,
     with_details,
+    with_numbers,
 )
 from dqsql.monitors.date_labels import says_the_date
-from dqsql.monitors.history import NEXT, SPAN, History, MetricKey, key_of
-from dqsql.monitors.injection import CLEAN, Injector, Variant
-from dqsql.monitors.kinds.avh.evidence import (
-    TEXT_DISTANCES,
-    ColumnDistribution,
-    IssueEvidence,
-    distances,
-    origin_of,
-)
+from dqsql.monitors.history import NEXT, SPAN, History, MetricKey
+from dqsql.monitors.injection import Injector, Variant
+from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES, IssueEvidence, distances, origin_of
 from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
 from dqsql.monitors.kinds.avh.unit import DISTANCES, Unit, without_still_by_chance
 from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message, moved, shifted
@@ -82,11 +79,7 @@ class AvhDetector:
             self._add(monitor, avh_settings(monitor, defaults, self.context.fpr(monitor)))
 
     def _add(self, monitor: Monitor, settings: AvhSettings) -> None:
-        keys: dict[str, MetricKey] = {}
-        for watched in monitor.watched:
-            metric = self.context.metric(monitor, watched.name)
-            if metric is not None:
-                keys[watched.name] = key_of(metric)
+        keys = self.context.keys(monitor)
         numeric = any(w.family is Family.NUMERIC for w in monitor.watched)
         singles = tuple(n for n in keys if n not in _HELPERS and n not in PROFILES)
         # The number of rows is not the column's.
@@ -152,24 +145,18 @@ class AvhDetector:
 
     def left_out(self, unit: Unit) -> Collection[str]:
         """The batches that are neither judged nor learned from; they are asked for once."""
-        where = unit.settings.exclude_where
-        self._excluded.ask([where])
-        return self._excluded.batches(where)
+        return self._excluded.batches(unit.settings.exclude_where)
 
     def refused(self, unit: Unit) -> str | None:
         """What Spark says against the unit's `exclude_where`, if so."""
-        where = unit.settings.exclude_where
-        self._excluded.ask([where])
-        return self._excluded.refusal(unit.monitor, where)
+        return self._excluded.refusal(unit.monitor, unit.settings.exclude_where)
 
     def before(self, unit: Unit, batch: str) -> list[str]:
         """The accepted batches of its time of day before a batch, oldest first, to learn from.
 
         Without those that are excluded or far out (see `History.usual`).
         """
-        return self._earlier(unit, batch, self.context.history.alike(batch))
-
-    def _earlier(self, unit: Unit, batch: str, history: History) -> list[str]:
+        history = self.context.history.alike(batch)
         return unit.usual(history, self._accepted(unit, batch, history))
 
     def _accepted(self, unit: Unit, batch: str, history: History) -> list[str]:
@@ -210,9 +197,7 @@ class AvhDetector:
         self, units: Sequence[Unit], batch: str, part: int | None = None
     ) -> list[tuple[Unit, Program]]:
         """The programs of some units for a batch, bounds chosen by all issues or by a part."""
-        by_config: dict[AvhConfig, list[Unit]] = {}
-        for unit in units:
-            by_config.setdefault(unit.settings.config, []).append(unit)
+        by_config = by_key((unit.settings.config, unit) for unit in units)
         fitted: list[tuple[Unit, Program]] = []
         for config, alike in by_config.items():
             histories = [self._column_history(u, batch, part) for u in alike]
@@ -271,17 +256,13 @@ class AvhDetector:
         return by_name
 
     def _apart(self, unit: Unit, first: str, second: str) -> Mapping[str, float]:
-        return distances(self._distribution(unit, first), self._distribution(unit, second))
+        history = self.context.history
+        return distances(unit.distribution(history, first), unit.distribution(history, second))
 
     def _keep(self, unit: Unit, batch: str, by_name: Mapping[str, float]) -> list[MetricValue]:
         values = unit.metric_values(batch, by_name, self.context.rows.get(batch))
         self.context.history.add(values)
         return values
-
-    def _distribution(
-        self, unit: Unit, batch: str, variant: Variant | None = None
-    ) -> ColumnDistribution:
-        return unit.distribution(self.context.history, batch, variant)
 
     # --- evidence ------------------------------------------------------------------------------
 
@@ -315,7 +296,7 @@ class AvhDetector:
     def _is_evidence(self, unit: Unit, evidence_batch: str, batch: str) -> bool:
         history = self.context.history
         if history.time_of(batch) is None:
-            return evidence_batch in self._earlier(unit, batch, history)
+            return evidence_batch in unit.usual(history, self._accepted(unit, batch, history))
         # That of another time of day may be older than all that were read.
         stored = self.accepted(evidence_batch) and evidence_batch not in self._tested
         is_before = batch == NEXT or batch_order(evidence_batch) < batch_order(batch)
@@ -344,16 +325,15 @@ class AvhDetector:
 
     def _evidence(self, unit: Unit, batch: str, made: Mapping[str, Variant]) -> IssueEvidence:
         """The metrics of the variants of a batch, distances against the accepted one before it."""
-        before = self.before(unit, batch)
-        last = unit.newest_whole(self.context.history, before) if before else None
-        baseline = None if last is None else self._distribution(unit, last)
-
-        kept = unit.stored(self.context.history, batch)
+        history, before = self.context.history, self.before(unit, batch)
+        last = unit.newest_whole(history, before) if before else None
+        baseline = None if last is None else unit.distribution(history, last)
+        kept = unit.stored(history, batch)
 
         def metrics(variant: Variant) -> FloatArray:
             values = {n: v for n, v in variant.values.items() if n in kept}
             if baseline is not None and len(unit.singles) < len(unit.names):
-                values |= distances(baseline, self._distribution(unit, batch, variant))
+                values |= distances(baseline, unit.distribution(history, batch, variant))
             return np.array([values.get(n, math.nan) for n in unit.names], dtype=float)
 
         issues = tuple(sorted(n for n in made if n != CLEAN))
@@ -431,15 +411,10 @@ class AvhDetector:
         steps = self._steps(past, batch)
         text = message(unit.column, program, verdict, self._moved(unit, verdict, batch))
         result = result_of(unit.monitor, batch, status, text)
-        result = replace(
-            result,
-            observed=finite(worst.observed) if worst else None,
-            lower=finite(worst.lower) if worst else None,
-            upper=finite(worst.upper) if worst else None,
-            score=finite(verdict.score),
-        )
+        observed = worst.observed if worst else None
+        lower, upper = (worst.lower, worst.upper) if worst else (None, None)
         return with_details(
-            result,
+            with_numbers(result, observed, lower, upper, verdict.score),
             metric=worst.clause.metric if worst else None,
             explanation=verdict.explanation,
             fpr=program.fpr,
@@ -464,13 +439,14 @@ class AvhDetector:
 
     def _moved(self, unit: Unit, verdict: ProgramVerdict, batch: str) -> Sequence[str]:
         """What is otherwise than before in values, where distances say that something is."""
+        history = self.context.history
         before = self.before(unit, batch) if verdict.status != "pass" else []
         if not before or hides_values(self.context.plan.model, unit.column, unit.monitor.settings):
             return ()
         if unit.numeric:
-            new = {n: self.context.history.value(unit.keys[n], batch) for n in unit.names}
+            new = {n: history.value(unit.keys[n], batch) for n in unit.names}
             return shifted(verdict, self.series(unit, batch), new)
-        return moved(verdict, *(self._distribution(unit, b).texts for b in (before[-1], batch)))
+        return moved(verdict, *(unit.distribution(history, b).texts for b in (before[-1], batch)))
 
     def store(self, unit: Unit, program: Program, batch: str) -> None:
         """Keep what was learned for a batch, as a new version where the evidence is another."""

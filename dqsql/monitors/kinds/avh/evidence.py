@@ -87,11 +87,7 @@ class IssueEvidence:
         return self.version != ISSUES_VERSION
 
     def part(self, number: int) -> IssueEvidence:
-        """Every second issue of each kind, so that other magnitudes of it are in the other part.
-
-        Args:
-            number: 0 or 1.
-        """
+        """Every second issue of each kind: other magnitudes of it are in the other part, 0 or 1."""
         seen: dict[str, int] = {}
         kept = []
         for place, issue in enumerate(self.issues):

@@ -19,6 +19,7 @@ from dqsql.decisions.program import COUNTED, ROWS, Clause, Program, breaks, of_u
 from dqsql.decisions.stationarity import Transform
 from dqsql.model.batches import with_missing_days
 from dqsql.model.metric_traits import DISTANCE_METRICS
+from dqsql.model.plan import Monitor
 from dqsql.model.wording import still_learning
 from dqsql.monitors.history import NEXT
 from dqsql.monitors.kinds.avh.detector import AvhDetector
@@ -45,13 +46,10 @@ class AvhLearner:
 
         Raises EngineError.
         """
-        outcomes = [Learned(m, note=text) for m, text in self.detector.broken]
+        units, unasked = self._units()
+        outcomes = [Learned(m, note=text) for m, text in unasked]
         ready: list[Unit] = []
-        for unit in self.detector.units:
-            refused = self.detector.refused(unit)
-            if refused is not None:
-                outcomes.append(Learned(unit.monitor, note=refused))
-                continue
+        for unit in units:
             past = self.detector.past(unit, NEXT)
             need = unit.settings.config.min_history
             if len(past) < need:
@@ -74,6 +72,12 @@ class AvhLearner:
             )
         order = {m.id: place for place, m in enumerate(self.detector.context.plan.monitors)}
         return sorted(outcomes, key=lambda learned: order[learned.monitor.id])
+
+    def _units(self) -> tuple[list[Unit], list[tuple[Monitor, str]]]:
+        """The columns that are learned of, and the monitors that cannot be asked, with why."""
+        every, refused = self.detector.units, self.detector.refused
+        unasked = [(u.monitor, why) for u in every if (why := refused(u)) is not None]
+        return [u for u in every if refused(u) is None], [*self.detector.broken, *unasked]
 
     def _renew(self, units: Sequence[Unit]) -> dict[str, str]:
         """Inject issues into the newest batch; notes on units for which that cannot be done."""
@@ -107,17 +111,10 @@ class AvhLearner:
         against bounds learned from the batches before by other issues: of each kind, bounds that
         every second magnitude chose are tried by the others.
         """
-        outcomes: list[Replayed] = []
+        units, unasked = self._units()
+        outcomes = [Replayed(m, rate, note=text) for rate in rates for m, text in unasked]
         for rate in rates:
-            outcomes += [Replayed(m, rate, note=text) for m, text in self.detector.broken]
-            replays: list[_Replay] = []
-            for unit in self.detector.units:
-                refused = self.detector.refused(unit)
-                if refused is not None:
-                    outcomes.append(Replayed(unit.monitor, rate, note=refused))
-                else:
-                    tally = Tally(unit.monitor, rate, flagged)
-                    replays.append(_Replay(_at_rate(unit, rate), tally))
+            replays = [_Replay(_at_rate(u, rate), Tally(u.monitor, rate, flagged)) for u in units]
             every = max(1, len(batches) // _HELD_OUT)
             for place, batch in enumerate(batches):
                 self._replay_batch(replays, batch, held_out=place % every == 0)
@@ -187,7 +184,8 @@ class _Replay:
         if evidence is None or batch in self.tally.flagged:
             return
         evidence = evidence.part(part)
-        variants = evidence.onto(self.unit.names, _vector(self.unit.names, new))
+        newest = np.array([new[name] for name in self.unit.names], dtype=float)
+        variants = evidence.onto(self.unit.names, newest)
         columns = {name: variants[:, place] for place, name in enumerate(self.unit.names)}
         broken = breaks(program, series, columns, len(evidence.issues), warned)
         for issue, hit in zip(evidence.issues, broken, strict=True):
@@ -200,10 +198,6 @@ class _Replay:
         replayed = self.tally.result(note)
         decided = replayed.accepted + replayed.flagged
         return replace(replayed, clauses=self.clauses / decided if decided else None)
-
-
-def _vector(names: Sequence[str], values: Mapping[str, float]) -> FloatArray:
-    return np.array([values[name] for name in names], dtype=float)
 
 
 # A spread needs two values.

@@ -18,6 +18,7 @@ from dqsql.model.batches import wall_time_of
 from dqsql.model.metric_traits import COUNTED_SHARES, NUMERIC_DISTANCES
 from dqsql.model.plan import Monitor
 from dqsql.model.results import MetricProfile, MetricValue
+from dqsql.monitors.context import derived_value
 from dqsql.monitors.history import History, MetricKey
 from dqsql.monitors.injection import Variant
 from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES, ColumnDistribution, IssueEvidence
@@ -91,17 +92,8 @@ class Unit:
     ) -> list[MetricValue]:
         """Values of a batch of so many rows by metric, as they are stored."""
         return [
-            MetricValue(
-                model=self.monitor.model,
-                batch=batch,
-                segment=None,
-                column=self.column,
-                metric=name,
-                parameters=self.keys[name].parameters,
-                scope="delta",
-                value=number if math.isfinite(number) else None,
-                value_text=None,
-                sample_size=rows,
+            derived_value(
+                self.monitor, batch, name, self.keys[name].parameters, number, rows, self.column
             )
             for name, number in by_name.items()
         ]

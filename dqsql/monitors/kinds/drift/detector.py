@@ -21,11 +21,18 @@ from dqsql.errors import DqsqlError, Span
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Family, Metric, Monitor, Relation
 from dqsql.model.project import Annotation, CheckSettings, ModelConfig, view_name
-from dqsql.model.results import MetricProfile, MetricValue, Result, Status
+from dqsql.model.results import MetricProfile, Result, Status
 from dqsql.model.types import type_of
 from dqsql.model.wording import number_text
 from dqsql.monitors.catalog import catalog_of
-from dqsql.monitors.context import MonitorContext, Workplace, finite, result_of, with_details
+from dqsql.monitors.context import (
+    MonitorContext,
+    Workplace,
+    derived_value,
+    finite,
+    result_of,
+    with_details,
+)
 from dqsql.monitors.demands import Demands, demands_of, missing_status
 from dqsql.monitors.history import key_of
 from dqsql.monitors.kinds.drift.call import P_VALUE, DriftCall, drift_call
@@ -128,14 +135,11 @@ class DriftDetector:
             return [result_of(monitor, batch, Status.ERROR, f"{monitor.span}: {unit}")]
         error = self._relations[unit.relation].error if unit.relation is not None else None
         if error is not None:
-            return [self._broken(monitor, batch, error)]
+            text = f"{monitor.span}: {monitor.expression}: {error.message}"
+            return [result_of(monitor, batch, Status.ERROR, text)]
         segmented = bool(self.place.plan.model.config.segment_by) and monitor.judges_segments
         segments = self.context.history.segments(batch) if segmented else []
         return [self._verdict(unit, batch, s) for s in (None, *segments)]
-
-    def _broken(self, monitor: Monitor, batch: str, error: DqsqlError) -> Result:
-        text = f"{monitor.span}: {monitor.expression}: {error.message}"
-        return result_of(monitor, batch, Status.ERROR, text)
 
     def _verdict(self, unit: _DriftUnit, batch: str, segment: str | None) -> Result:
         monitor = unit.monitor
@@ -150,7 +154,8 @@ class DriftDetector:
             what = f"{who}, or had another type, in {named}" if now else who
             status = missing_status(monitor, self.place.plan.model.config.no_data)
             return result_of(monitor, batch, status, f"{what}: nothing to compare", segment)
-        drift = drift_of(unit.call.measure, parts, now[0], shows_values=not self._hides(unit))
+        hidden = hides_values(self.place.plan.model, monitor.column, monitor.settings)
+        drift = drift_of(unit.call.measure, parts, now[0], shows_values=not hidden)
         if math.isnan(drift.value):
             text = f"{monitor.column} is NaN throughout, here or in {named}: nothing to compare"
             status = missing_status(monitor, self.place.plan.model.config.no_data)
@@ -187,10 +192,6 @@ class DriftDetector:
         count = None if unit.count is None else key_of(unit.count, segment)
         return distributions(self.context.history, key_of(unit.profile, segment), count, batches)
 
-    def _hides(self, unit: _DriftUnit) -> bool:
-        monitor = unit.monitor
-        return hides_values(self.place.plan.model, monitor.column, monitor.settings)
-
     def _of_relation(self, unit: _DriftUnit, batch: str, segment: str | None) -> list[Distribution]:
         reference = self._relations[unit.relation or ""]
         profile, count = (reference.of(w, batch, segment) for w in _wanted(unit))
@@ -208,7 +209,14 @@ class DriftDetector:
         text = f"{what} of {monitor.column} from {named} is {number_text(value)}{broken}{shifts}"
         result = result_of(monitor, batch, status, text, segment)
         fails, warns = unit.demands.fails, unit.demands.warns
-        self.context.derived.append(self._value(unit, batch, segment, value))
+        where = "" if monitor.settings.where is None else f" where {monitor.settings.where}"
+        parameters, rows = f"{unit.call.shown}{where}", self.context.rows.get(batch)
+        sample = rows if segment is None else None
+        self.context.derived.append(
+            derived_value(
+                monitor, batch, self.kind, parameters, value, sample, monitor.column, segment
+            )
+        )
         result = replace(
             result,
             observed=finite(value),
@@ -225,24 +233,6 @@ class DriftDetector:
             p_value=drift.p_value,
             shifts=list(drift.shifts),
             thresholds=dict(unit.demands.shown(monitor.severity)),
-        )
-
-    def _value(
-        self, unit: _DriftUnit, batch: str, segment: str | None, value: float
-    ) -> MetricValue:
-        where = unit.monitor.settings.where
-        suffix = "" if where is None else f" where {where}"
-        return MetricValue(
-            model=unit.monitor.model,
-            batch=batch,
-            segment=segment,
-            column=unit.monitor.column,
-            metric=self.kind,
-            parameters=unit.call.shown + suffix,
-            scope=unit.profile.scope.value,
-            value=finite(value),
-            value_text=None,
-            sample_size=self.context.rows.get(batch) if segment is None else None,
         )
 
 

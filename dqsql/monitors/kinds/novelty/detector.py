@@ -29,20 +29,24 @@ from dqsql.decisions.running_on import moved_on
 from dqsql.decisions.stationarity import RECURS
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.batches import wall_time_of
+from dqsql.model.by_key import by_key
 from dqsql.model.metric_traits import DAY_METRICS
 from dqsql.model.plan import Metric, Monitor
 from dqsql.model.project import Scope
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import Reader, as_given, as_rate, as_text, one_of
 from dqsql.monitors.context import (
+    Detector,
     Exclusions,
     Matching,
     MonitorContext,
+    decided_status,
     failed_status,
     finite,
     learning,
     result_of,
     with_details,
+    with_numbers,
 )
 from dqsql.monitors.date_labels import says_the_date
 from dqsql.monitors.history import MetricKey, key_of
@@ -144,7 +148,7 @@ def _reach(config: NoveltyConfig, exclude_where: str | None) -> int | None:
 
 
 @dataclass
-class NoveltyDetector:
+class NoveltyDetector(Detector):
     """Decides on all `@novelty` of one model."""
 
     context: MonitorContext
@@ -153,12 +157,10 @@ class NoveltyDetector:
     excluded: Exclusions = field(init=False)
 
     def __post_init__(self) -> None:
-        kept = self.context.settings.get("false_alarm_budget")
         defaults = self.context.defaults(NAME)
         self.excluded = Exclusions(self.matching, self.context.history.known)
         for monitor in self.context.plan.monitors_of(NAME):
-            budget = self.context.fpr(monitor) if kept else None
-            config = novelty_settings(monitor, defaults, budget)
+            config = novelty_settings(monitor, defaults, self.context.budget(monitor))
             where = read_settings(monitor, SETTINGS, defaults).get("exclude_where")
             self.units.append(self._unit(monitor, config, where))
 
@@ -170,10 +172,6 @@ class NoveltyDetector:
             metric = self.context.plan.metric(watched.alias)
             keys[Feature(metric.column, metric.name)] = key_of(metric)
         return VectorUnit(monitor, config, keys, where)
-
-    def prepare(self, batches: Sequence[str]) -> None:
-        """Ask once for each condition which batches it excludes."""
-        self.excluded.ask(unit.exclude_where for unit in self.units)
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch."""
@@ -281,16 +279,10 @@ class NoveltyDetector:
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
         steps = history.steps(past, batch)
         decision, left = self.judged(unit, steps, past, batch)
-        result = result_of(
-            unit.monitor, batch, _status(unit.monitor, decision), decision.explanation
-        )
-        result = replace(
-            result,
-            observed=finite(decision.score),
-            lower=0.0,
-            upper=finite(decision.threshold),
-            score=_ratio(decision.score, decision.threshold),
-        )
+        status = decided_status(decision.status, unit.monitor.severity)
+        result = result_of(unit.monitor, batch, status, decision.explanation)
+        score = decision.score / decision.threshold if decision.threshold > 0 else None
+        result = with_numbers(result, decision.score, 0.0, decision.threshold, score)
         if decision.status == "anomalous":
             news = self._new_values(unit, decision, past[-_RECENT:], batch)
             result = replace(result, message=result.message + news)
@@ -348,10 +340,8 @@ class NoveltyDetector:
 
     def _running(self, unit: VectorUnit, past: Sequence[str], batch: str) -> list[str]:
         """The columns of numbers that always grow, and did as usual since the batch before."""
-        places: dict[str, list[MetricKey]] = {}
-        for feature, key in unit.keys.items():
-            if feature.column is not None and feature.metric in _PLACES:
-                places.setdefault(feature.column, []).append(key)
+        in_places = ((f, key) for f, key in unit.keys.items() if f.metric in _PLACES)
+        places = by_key((f.column, key) for f, key in in_places if f.column is not None)
         history = self.context.history
         # Accepted ones are known in every run, whatever was found in them.
         known = history.before(batch)[-2:]
@@ -459,14 +449,3 @@ def _with_repeat(result: Result, repeat: tuple[str, Repeat] | None) -> Result:
         score=max(score / (result.upper or 1.0), result.score or 0.0),
         details={**result.details, "repeats": {"batch": other, **asdict(repetition)}},
     )
-
-
-def _status(monitor: Monitor, decision: NoveltyDecision) -> Status:
-    if decision.status == "anomalous":
-        return failed_status(monitor.severity)
-    known = {"ok": Status.PASS, "no_value": Status.NO_DATA}
-    return known.get(decision.status, Status.SKIPPED)
-
-
-def _ratio(score: float, threshold: float) -> float | None:
-    return finite(score / threshold) if threshold > 0 else None

@@ -66,7 +66,6 @@ class NoveltyReplay:
             return Replayed(unit.monitor, rate, note="no metric could be computed")
         if rate >= _LARGEST_RATE:
             return Replayed(unit.monitor, rate, note=f"a rate is below {_LARGEST_RATE}")
-        self.detector.excluded.ask([unit.exclude_where])
         broken = self.detector.excluded.error(unit.exclude_where)
         if broken is not None:
             return Replayed(unit.monitor, rate, note=broken.message)

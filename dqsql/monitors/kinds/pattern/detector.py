@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dqsql.compiler.privacy import hides_values
 from dqsql.model.batches import batch_order
@@ -18,8 +18,8 @@ from dqsql.monitors.context import (
     failed_status,
     result_of,
     with_details,
+    with_numbers,
 )
-from dqsql.monitors.history import key_of
 from dqsql.monitors.kinds.pattern.training import (
     NAME,
     pattern_settings,
@@ -27,7 +27,14 @@ from dqsql.monitors.kinds.pattern.training import (
     warned_batches,
 )
 from dqsql.monitors.programs import StoredProgram
-from dqsql.monitors.recompute import NOT_DECIDED, Compared, Recomputed, StoredVerdict, stored_key
+from dqsql.monitors.recompute import (
+    NOT_DECIDED,
+    Compared,
+    Recomputed,
+    StoredVerdict,
+    shown_key,
+    stored_key,
+)
 from dqsql.monitors.replay import Replayed, Tally
 from dqsql.patterns.infer import LearnedPattern, NoPattern
 from dqsql.patterns.validate import PatternDecision, decide
@@ -48,20 +55,13 @@ class PatternDetector(MonitorByMonitor):
     def __post_init__(self) -> None:
         self.excluded = Exclusions(self.place.matching, self.context.history.known)
 
-    def prepare(self, batches: Sequence[str]) -> None:
-        """Ask once for each condition which batches it excludes."""
-        self.excluded.ask(self.exclude_where(m) for m in self.monitors)
-
-    def exclude_where(self, monitor: Monitor) -> str | None:
-        """The condition on batches that a monitor leaves out."""
-        given = pattern_settings(monitor, self.context.defaults(NAME))
-        where: str | None = given.get("exclude_where")
-        return where
+    def given(self, monitor: Monitor) -> dict[str, Any]:
+        """The settings of a monitor."""
+        return pattern_settings(monitor, self.context.defaults(NAME))
 
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
-        where = self.exclude_where(monitor)
-        kept_out = self.excluded.verdict(monitor, batch, where)
+        kept_out = self.excluded.verdict(monitor, batch, self.given(monitor).get("exclude_where"))
         if kept_out is not None:
             return kept_out
         program = self.context.programs.current(monitor.id)
@@ -97,29 +97,19 @@ class PatternDetector(MonitorByMonitor):
         warned = warned_batches(program)
         if (result.status is Status.WARN) == (result.batch in warned):
             return
-        now = (
-            {*warned, result.batch} if result.status is Status.WARN else {*warned} - {result.batch}
-        )
-        evidence = {**(program.evidence or {}), "warned": sorted(now, key=batch_order)}
+        # It is one of them now, or no longer.
+        now = sorted({*warned} ^ {result.batch}, key=batch_order)
+        evidence = {**(program.evidence or {}), "warned": now}
         self.context.programs.put(replace(program, evidence=evidence), new_version=False)
 
     def counts(self, monitor: Monitor, batch: str) -> tuple[int, int] | None:
         """Values and matching values of a batch, or None where they were not counted."""
-        numbers: list[int] = []
-        for name in ("count", "matches"):
-            metric = self.context.metric(monitor, name)
-            value = math.nan
-            if metric is not None:
-                value = self.context.history.value(key_of(metric), batch)
-            if math.isnan(value):
-                return None
-            numbers.append(int(value))
-        return numbers[0], numbers[1]
-
-    def _series(self, monitor: Monitor) -> list[list[str | None]]:
-        """What the counts of values and of matching values are stored as."""
-        metrics = (self.context.metric(monitor, name) for name in ("count", "matches"))
-        return [list(key_of(metric)[:4]) for metric in metrics if metric is not None]
+        keys = self.context.keys(monitor)
+        if "count" not in keys or "matches" not in keys:
+            return None
+        history = self.context.history
+        rows, matching = history.value(keys["count"], batch), history.value(keys["matches"], batch)
+        return None if math.isnan(rows) or math.isnan(matching) else (int(rows), int(matching))
 
     def _count_exactly(
         self, program: StoredProgram, learned: LearnedPattern, rows: int, matching: int
@@ -130,8 +120,7 @@ class PatternDetector(MonitorByMonitor):
 
     def significance(self, monitor: Monitor) -> float:
         """The significance of its test, in (0, 1)."""
-        given = pattern_settings(monitor, self.context.defaults(NAME))
-        return float(given.get("fpr", self.context.fpr(monitor)))
+        return float(self.given(monitor).get("fpr", self.context.fpr(monitor)))
 
     def _judged(
         self,
@@ -142,9 +131,8 @@ class PatternDetector(MonitorByMonitor):
         matching: int,
         training: Sequence[str],
     ) -> Result:
-        given = pattern_settings(monitor, self.context.defaults(NAME))
-        significance = self.significance(monitor)
-        test = given.get("test", "fisher")
+        keys, significance = self.context.keys(monitor), self.significance(monitor)
+        test = self.given(monitor).get("test", "fisher")
         pii = hides_values(self.context.plan.model, monitor.column, monitor.settings)
         decision = patterns.judge(learned, rows, matching, significance, test)
         if decision.status == "fail" and not pii:
@@ -152,16 +140,10 @@ class PatternDetector(MonitorByMonitor):
             decision = patterns.judge(learned, rows, matching, significance, test, samples)
         result = result_of(monitor, batch, _status(monitor, decision), decision.message)
         share, limit = decision.nonconforming_share, decision.largest_passing_share
-        result = replace(
-            result,
-            observed=share,
-            lower=0.0,
-            upper=limit,
-            # 1 where one value more than may be does not match.
-            score=None if share is None or limit is None else share / (limit + 1 / rows),
-        )
+        # 1 where one value more than may be does not match.
+        score = None if share is None or limit is None else share / (limit + 1 / rows)
         return with_details(
-            result,
+            with_numbers(result, share, 0.0, limit, score),
             pattern=learned.pattern,
             p_value=decision.p_value,
             significance=significance,
@@ -170,7 +152,7 @@ class PatternDetector(MonitorByMonitor):
             nonconforming=rows - matching,
             training_rows=learned.rows,
             training_nonconforming=learned.nonconforming,
-            series=self._series(monitor),
+            series=[shown_key(keys[name]) for name in ("count", "matches")],
             history=[training[0], training[-1], len(training)] if training else None,
         )
 
@@ -212,7 +194,6 @@ class PatternReplay:
         Batches that the pattern was learned from count as learning, as do excluded ones; those that
         were checked while another pattern was in force have no counts, and are left out.
         """
-        self.detector.prepare(batches)
         results: list[Replayed] = []
         for monitor in self.detector.monitors:
             results += self._of_monitor(monitor, batches, flagged, rates)
@@ -225,7 +206,8 @@ class PatternReplay:
         flagged: Collection[str],
         rates: Sequence[float],
     ) -> list[Replayed]:
-        where = self.detector.exclude_where(monitor)
+        given = self.detector.given(monitor)
+        where = given.get("exclude_where")
         refused = self.detector.excluded.error(where)
         if refused is not None:
             return [Replayed(monitor, rate, note=refused.message) for rate in rates]
@@ -239,7 +221,7 @@ class PatternReplay:
             return [Replayed(monitor, rate, note=why) for rate in rates]
         training = training_batches(program)
         undecided = {*training, *self.detector.excluded.batches(where)}
-        test = pattern_settings(monitor, self.detector.context.defaults(NAME)).get("test", "fisher")
+        test = given.get("test", "fisher")
         counted = [(b, c) for b in batches if (c := self.detector.counts(monitor, b)) is not None]
         results = []
         for rate in rates:

@@ -50,12 +50,18 @@ def pattern_settings(monitor: Monitor, context: Mapping[str, Any]) -> dict[str, 
 def with_known_patterns(plan: Plan, book: ProgramBook) -> Plan:
     """The plan with the counts of matching values of all patterns that were learned."""
     for monitor in plan.monitors_of(NAME):
-        program = book.current(monitor.id)
-        learned = None if program is None else patterns.from_record(program.program)
-        if isinstance(learned, LearnedPattern) and monitor.column is not None:
-            matching = patterns.matching_count(monitor.column, learned.pattern)
-            plan = with_matches(plan, monitor, learned.pattern, matching)
+        pattern = _pattern(book, monitor)
+        if pattern is not None and monitor.column is not None:
+            matching = patterns.matching_count(monitor.column, pattern)
+            plan = with_matches(plan, monitor, pattern, matching)
     return plan
+
+
+def _pattern(book: ProgramBook, monitor: Monitor) -> str | None:
+    """What is counted of a monitor; None while no pattern was learned."""
+    program = book.current(monitor.id)
+    learned = None if program is None else patterns.from_record(program.program)
+    return learned.pattern if isinstance(learned, LearnedPattern) else None
 
 
 def learn_before_scan(place: Workplace, before: BeforeScan) -> bool:
@@ -79,15 +85,9 @@ class _Training:
     def learn(self) -> bool:
         """Learn what is due: whether a pattern is another than before. Raises DqsqlError."""
         due = [m for m in self.place.plan.monitors_of(NAME) if self._due(m)]
-        before = [self._pattern(m) for m in due]
+        before = [_pattern(self.before.book, m) for m in due]
         self._learn(due)
-        return before != [self._pattern(m) for m in due]
-
-    def _pattern(self, monitor: Monitor) -> str | None:
-        """What is counted of a monitor."""
-        program = self.before.book.current(monitor.id)
-        learned = None if program is None else patterns.from_record(program.program)
-        return learned.pattern if isinstance(learned, LearnedPattern) else None
+        return before != [_pattern(self.before.book, m) for m in due]
 
     def _due(self, monitor: Monitor) -> bool:
         """Whether a pattern is to be learned now.
@@ -118,10 +118,8 @@ class _Training:
         A column that was empty is looked at again when there are twice as many batches: it is often
         filled soon, and its values are not asked for in each batch meanwhile.
         """
-        learned, kind = (
-            patterns.from_record(program.program),
-            type_of(monitor.column or "", self.place.types),
-        )
+        learned = patterns.from_record(program.program)
+        kind = type_of(monitor.column or "", self.place.types)
         if not isinstance(learned, NoPattern) or learned.code != "no_values" or is_textless(kind):
             return RETRY_AFTER
         last = batch_order(program.learned_to)
@@ -158,7 +156,6 @@ class _Training:
         together: dict[tuple[str | None, str | None, tuple[str, ...]], list[Monitor]] = {}
         for monitor in monitors:
             exclude_where = pattern_settings(monitor, self.defaults).get("exclude_where")
-            excluded.ask([exclude_where])
             warned = tuple(sorted(self._warned(monitor)))
             key = (monitor.settings.where, exclude_where, warned)
             together.setdefault(key, []).append(monitor)

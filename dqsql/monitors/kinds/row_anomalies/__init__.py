@@ -27,11 +27,13 @@ from dqsql.model.types import type_of
 from dqsql.monitors.context import (
     MonitorContext,
     Workplace,
+    derived_value,
     failed_status,
     finite,
     learning,
     result_of,
     with_details,
+    with_numbers,
 )
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.kinds.row_anomalies.settings import (
@@ -148,27 +150,23 @@ class RowAnomalyDetector:
             return result_of(monitor, batch, Status.NO_DATA, "the batch has no rows")
         limit, share = detector.limit(scoring.rows), scoring.odd / scoring.rows
         is_odd = limit is not None and share > limit
-        self.context.derive(
-            monitor, batch, _SHARE, monitor.settings.where or "", share, scoring.rows
-        )
+        where = monitor.settings.where or ""
+        value = derived_value(monitor, batch, _SHARE, where, share, scoring.rows)
+        self.context.derived.append(value)
         result = result_of(monitor, batch, Status.PASS, "")
         kept: Sequence[Mapping[str, Any]] = ()
         if is_odd:
             if self._keeps_rows(unit) and not scoring.worst:
                 scoring = self._scored(unit, detector, batch, by_spark=True)
             kept = scoring.worst
-            self._keep(unit, batch, kept)
+            for worst in kept:
+                about = {name: worst[name] for name in ("score", "reasons")}
+                self.context.keep_row(monitor, batch, worst["row"], **about)
             self._note_odd(unit, detector, batch)
             status = failed_status(monitor.severity)
             result = replace(result, status=status, message=_message(scoring, limit or 0.0))
         return with_details(
-            replace(
-                result,
-                observed=share,
-                lower=0.0,
-                upper=finite(limit),
-                score=share / limit if limit else None,
-            ),
+            with_numbers(result, share, 0.0, limit, share / limit if limit else None),
             rows=scoring.rows,
             odd=scoring.odd,
             threshold=finite(detector.threshold),
@@ -278,20 +276,6 @@ class RowAnomalyDetector:
     def _keeps_rows(self, unit: _Unit) -> bool:
         own = unit.settings.store_failures
         return self.context.store_failures if own is None else own
-
-    def _keep(self, unit: _Unit, batch: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        for worst in rows:
-            self.context.failures.append(
-                {
-                    "check_id": unit.monitor.id,
-                    "model": unit.monitor.model,
-                    "batch": batch,
-                    "segment": None,
-                    "row": worst["row"],
-                    "score": worst["score"],
-                    "reasons": worst["reasons"],
-                }
-            )
 
     def _note_odd(self, unit: _Unit, detector: RowDetector, batch: str) -> None:
         """Say how odd rows of a batch are found, for a run that quarantines rows."""
