@@ -105,8 +105,10 @@ def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
         yield bare
 
 
-def filtered_by(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
-    """An aggregate restricted further by a condition."""
+def filtered_by(aggregate: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    """An aggregate restricted further by a condition; without one the aggregate."""
+    if condition is None:
+        return aggregate
     where = condition.copy()
     if isinstance(aggregate, exp.Filter):
         where = exp.and_(aggregate.expression.this.copy(), where)
@@ -114,8 +116,10 @@ def filtered_by(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
     return exp.Filter(this=aggregate.copy(), expression=exp.Where(this=where))
 
 
-def where_met(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
-    """The value where the condition is met, else null."""
+def where_met(condition: exp.Expr | None, value: exp.Expr) -> exp.Expr:
+    """The value where the condition is met, else null; without a condition the value."""
+    if condition is None:
+        return value
     return exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
 
 

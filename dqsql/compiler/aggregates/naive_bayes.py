@@ -30,7 +30,7 @@ from sqlglot import exp
 from dqsql.compiler.aggregates import base
 from dqsql.compiler.aggregates.frequency_scan import TABLE, unpivoted
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
-from dqsql.compiler.trees import has_aggregate
+from dqsql.compiler.trees import has_aggregate, where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, literal, parse_query, to_sql
 from dqsql.errors import UnsupportedExpressionError, nearest
 from dqsql.model.plan import StateColumn, StateSource
@@ -288,10 +288,7 @@ def _bag(buckets: Sequence[int]) -> str:
 
 def _class(table: Classification) -> exp.Expr:
     """The class of a row, null where the row takes no part."""
-    value = as_type(table.target.copy(), "string")
-    return (
-        value if table.where is None else formula("case when {0} then {1} end", table.where, value)
-    )
+    return where_met(table.where, as_type(table.target.copy(), "string"))
 
 
 def _texts(table: Classification) -> exp.Expr:

@@ -25,16 +25,10 @@ from typing import cast
 from sqlglot import exp
 
 from dqsql.compiler.aggregates import base
-from dqsql.compiler.aggregates.frequency_scan import (
-    TABLE,
-    VALUE,
-    FrequencyScan,
-    N,
-    table_text,
-    where_counted,
-)
+from dqsql.compiler.aggregates.frequency_scan import TABLE, VALUE, FrequencyScan, N, table_text
 from dqsql.compiler.aggregates.sketches import is_array, number
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null
+from dqsql.compiler.trees import where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, literal
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
@@ -100,7 +94,7 @@ class NumberScan(FrequencyScan):
 
     def _value(self, table: FrequencyTable) -> exp.Expr:
         numbers = formula("nullif({0}, cast('NaN' as double))", base.as_double(table.columns[0]))
-        return where_counted(table, numbers)
+        return where_met(table.where, numbers)
 
     def _entries(self) -> exp.Select:
         entries = super()._entries()
