@@ -33,6 +33,7 @@ from dqsql.compiler.privacy import (
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MonitorCall, Resolver
 from dqsql.compiler.states import ROW_COLUMNS, StateRegistry
+from dqsql.compiler.trees import called
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, nearest
 from dqsql.model.monitors import AUTO, MonitorUse, monitor_specs
@@ -164,8 +165,9 @@ class _ModelCompiler:
             )
             self.checks.append(self._check(annotation, limits))
         except DqsqlError as error:
-            self.rejected.append(error if error.span else _at(error, annotation.span))
-            self.refused.append((self._refused(annotation), self.rejected[-1]))
+            error.span = error.span or annotation.span
+            self.rejected.append(error)
+            self.refused.append((self._refused(annotation), error))
 
     def _refused(self, annotation: Annotation) -> Check:
         """A check in place of an annotation that does not compile."""
@@ -466,9 +468,8 @@ def _has_text(finish: exp.Expr) -> bool:
     node = finish.unnest()
     if isinstance(node, exp.Case):
         return all(_has_text(branch.args["true"]) for branch in node.args["ifs"])
-    if not isinstance(node, exp.Anonymous) or str(node.this).lower() != "named_struct":
-        return False
-    return [e.name for e in node.expressions[::2]] == ["value", "text"]
+    names = [e.name for e in node.expressions[::2]]
+    return called(node) == "named_struct" and names == ["value", "text"]
 
 
 def _shared_column(metrics: Sequence[Metric]) -> str | None:
@@ -482,8 +483,3 @@ def _notes(states: Sequence[StateColumn]) -> tuple[str, ...]:
         for s in states
         if not s.mergeable and s.source is None
     )
-
-
-def _at(error: DqsqlError, span: Span) -> DqsqlError:
-    error.span = span
-    return error

@@ -26,7 +26,15 @@ from dqsql.compiler.comparisons import (
 from dqsql.compiler.keys import not_null
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.predicates import MetricUse, Predicate, placeholder, restrict
-from dqsql.compiler.trees import conjuncts, filtered_by, function_name
+from dqsql.compiler.trees import (
+    called,
+    conjuncts,
+    counts_rows,
+    filtered_by,
+    function_name,
+    only_argument,
+    without_nullif,
+)
 from dqsql.compiler.vacuous import always
 from dqsql.dialect import call, formula, literal, parse_expression, to_sql
 from dqsql.errors import CompileError, SqlSyntaxError
@@ -146,8 +154,7 @@ def _warned(annotation: Annotation, resolve: _Resolve) -> CheckLimits:
 
 
 def _is_expect(ast: exp.Expr) -> bool:
-    called = isinstance(ast, exp.Anonymous) and str(ast.this).lower() == EXPECT
-    return called and len(ast.expressions) == 1
+    return called(ast) == EXPECT and len(ast.expressions) == 1
 
 
 # --- numbers and shares of rows ----------------------------------------------------------------
@@ -274,35 +281,23 @@ def _row_demand(part: exp.Expr, rows: Predicate) -> _RowDemand | None:
     expression = use.sql.unnest()
     if wanted == 1 and not isinstance(part, exp.LTE):
         return _share_demand(use, expression)
-    if wanted == 0 and not isinstance(part, exp.GTE):
-        counts = use.name in BAD_ROW_METRICS or function_name(expression) == "count_if"
-        return (
-            _RowDemand(use, expression, _row_count(expression), _keys(expression))
-            if counts
-            else None
-        )
+    counts = use.name in BAD_ROW_METRICS or function_name(expression) == "count_if"
+    if wanted == 0 and counts and not isinstance(part, exp.GTE):
+        return _RowDemand(use, expression, _row_count(expression), _keys(expression))
     return None
 
 
 def _share_demand(use: MetricUse, node: exp.Expr) -> _RowDemand | None:
     if not isinstance(node, exp.Div):
         return None
-    part, whole = node.this.unnest(), node.expression.unnest()
-    if isinstance(whole, exp.Anonymous) and str(whole.this).lower() == "nullif":
-        whole = whole.expressions[0].unnest()
-    is_rows = function_name(whole) == "count" and isinstance(_argument(whole), exp.Star)
-    if not is_rows or function_name(part) not in ("count", "count_if"):
+    part, whole = node.this.unnest(), without_nullif(node.expression)
+    if not counts_rows(whole) or function_name(part) not in ("count", "count_if"):
         return None
     failing = formula("case when {0} > 0 then {0} - {1} end", whole, part)
-    premise = _premise(_argument(part))
+    premise = _premise(only_argument(part))
     if premise is not None:
         return _RowDemand(use, failing, whole, (premise,), vacuous=True)
-    return _RowDemand(use, failing, whole, _values(_argument(part)))
-
-
-def _argument(aggregate: exp.Expr) -> exp.Expr | None:
-    inner = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
-    return inner.expressions[0] if len(inner.expressions) == 1 else None
+    return _RowDemand(use, failing, whole, _values(only_argument(part)))
 
 
 def _row_count(counted: exp.Expr) -> exp.Expr:
@@ -338,7 +333,7 @@ def _values(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
 def _keys(counted: exp.Expr) -> tuple[exp.Expr, ...]:
     """What must have a value so that a row is looked up, or its value counted."""
     for node in counted.find_all(exp.Anonymous):
-        name = str(node.this).lower()
+        name = called(node)
         if name == "is_orphan":
             # The relation, then pairs of a column and a key.
             return tuple(node.expressions[1::2])

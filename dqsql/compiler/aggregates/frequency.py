@@ -18,7 +18,7 @@ from dqsql.compiler.aggregates.frequency_scan import FrequencyScan, whole_number
 from dqsql.compiler.aggregates.quantiles import NumberScan
 from dqsql.compiler.aggregates.trigrams import TrigramScan
 from dqsql.compiler.keys import not_null
-from dqsql.compiler.trees import function_name, map_aggregates, outermost_aggregates
+from dqsql.compiler.trees import called, function_name, map_aggregates, outermost_aggregates
 from dqsql.dialect import aliased, call, column, literal, parse_expression, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
@@ -64,7 +64,7 @@ def count_distinct(aggregate: base.AggregateCall) -> base.Lowering:
 
 def _table(columns: tuple[exp.Expr, ...], where: exp.Expr | None) -> FrequencyTable:
     """The table of columns, or of the trigrams of one: `trigrams(column, form)`."""
-    of = [c for c in columns if isinstance(c, exp.Anonymous) and str(c.this).lower() == TRIGRAMS]
+    of = [c for c in columns if called(c) == TRIGRAMS]
     if not of:
         return FrequencyTable(columns, where)
     form = of[0].expressions[1] if len(of[0].expressions) == 2 else literal("batch")

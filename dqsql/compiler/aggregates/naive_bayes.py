@@ -30,7 +30,7 @@ from sqlglot import exp
 from dqsql.compiler.aggregates import base
 from dqsql.compiler.aggregates.frequency_scan import TABLE, unpivoted
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
-from dqsql.compiler.trees import has_aggregate, where_met
+from dqsql.compiler.trees import has_aggregate, parts_of, where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, literal, parse_query, to_sql
 from dqsql.errors import UnsupportedExpressionError, nearest
 from dqsql.model.plan import StateColumn, StateSource
@@ -110,7 +110,7 @@ def _classification(args: Sequence[exp.Expr], where: exp.Expr | None) -> Classif
             hint="for example: @predictability(country, from => (zip, city)) >= 0.9",
         )
     target, given, _, buckets = args
-    features = _columns(given)
+    features = tuple(p.copy() for p in parts_of(given))
     if not features or not all(f.find(exp.Column) for f in features):
         raise UnsupportedExpressionError(
             f"from => {to_sql(given)} names no columns", hint="for example: from => (zip, city)"
@@ -135,13 +135,6 @@ def _measure(args: Sequence[exp.Expr]) -> str:
             hint=nearest(name, MEASURES) or f"one of {', '.join(MEASURES)}",
         )
     return name.lower()
-
-
-def _columns(given: exp.Expr) -> tuple[exp.Expr, ...]:
-    while isinstance(given, exp.Paren):
-        given = given.this
-    parts = given.expressions if isinstance(given, exp.Tuple) else [given]
-    return tuple(p.copy() for p in parts)
 
 
 def _bucket_count(node: exp.Expr) -> int:

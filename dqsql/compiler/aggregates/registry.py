@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dqsql.compiler import aggregates
 from dqsql.compiler.aggregates import base
-from dqsql.compiler.trees import filtered_by
+from dqsql.compiler.trees import called, filtered_by
 from dqsql.dialect import call
 from dqsql.model.functions import AGGREGATES, SCALARS
 from dqsql.model.plan import Buffer
@@ -45,7 +45,7 @@ def find(name: str) -> base.Aggregate | None:
 
 def find_own(node: exp.Expr) -> base.Aggregate | None:
     """The aggregate of dqsql's own that a node calls; None for any other node."""
-    aggregate = find(str(node.this).lower()) if isinstance(node, exp.Anonymous) else None
+    aggregate = find(called(node))
     return aggregate if aggregate is not None and aggregate.own else None
 
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates import base
 from dqsql.compiler.keys import not_null
-from dqsql.compiler.trees import nodes
+from dqsql.compiler.trees import called, nodes
 from dqsql.dialect import call, formula, literal, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Buffer, StateColumn
@@ -104,7 +104,7 @@ def quantile_of_sketch(sketch: exp.Expr, rank: exp.Expr) -> exp.Expr:
 
 def is_array(rank: exp.Expr) -> bool:
     """Whether several ranks are asked for."""
-    return isinstance(rank, exp.Anonymous) and str(rank.this).lower() == "array"
+    return called(rank) == "array"
 
 
 def _kll_k(accuracy: float) -> int:
