@@ -217,7 +217,7 @@ class Impacts:
     def of(self, model: CheckModel, column: str | None, columns: Collection[str]) -> Impact:
         """Who reads a check model's relation, or one of its `columns`."""
         about = "model" if column is None else "column"
-        start = (model.config.extra.get("dbt") or {}).get("unique_id")
+        start = model.dbt.get("unique_id")
         root = next((r for r in self.readers if r.unique_id == start), None)
         key = None if root is None or root.relation is None else relation_key(root.relation)
         if root is None or key is None:

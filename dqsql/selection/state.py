@@ -106,9 +106,7 @@ class State:
                 f"source_status:{value} needs an earlier state to compare with",
                 hint=f"name the folder of its {_SOURCES} with --state",
             )
-        dbt = model.config.extra.get("dbt")
-        unique_id = dbt.get("unique_id") if isinstance(dbt, Mapping) else None
-        return unique_id in self._fresher
+        return model.dbt.get("unique_id") in self._fresher
 
     @cached_property
     def _fresher(self) -> set[str]:
@@ -197,8 +195,7 @@ def _known_before(manifest: Mapping[str, Any], model: CheckModel) -> dict[str, A
     if manifest.get("models") is not None:
         record: dict[str, Any] | None = manifest["models"].get(model.unique_id)
         return record
-    dbt = model.config.extra.get("dbt")
-    unique_id = dbt["unique_id"] if isinstance(dbt, Mapping) else ""
+    unique_id = model.dbt.get("unique_id", "")
     node = (manifest.get("nodes") or {}).get(unique_id)
     if node is None:
         source = (manifest.get("sources") or {}).get(unique_id)

@@ -98,13 +98,6 @@ def _rebuilds(
             yield unique_id, Rebuild(at, intervals, everything)
 
 
-def rebuild_of(model: CheckModel) -> Rebuild | None:
-    """What dbt's run_results.json says about a model, or None."""
-    dbt = model.config.extra.get("dbt")
-    rebuild = dbt.get("rebuilt") if isinstance(dbt, Mapping) else None
-    return rebuild if isinstance(rebuild, Rebuild) else None
-
-
 def was_built(rebuild: Rebuild, batch: str) -> bool:
     """Whether a batch, by when it begins (UTC), is among what dbt built."""
     if rebuild.everything:
@@ -126,8 +119,8 @@ def reopen_rebuilt(
     `runs` gives the rows of dq_runs. A batch of a run that is not there (it was killed) counts as
     checked before.
     """
-    rebuild = rebuild_of(model)
-    built = [b for b in ledger if was_built(rebuild, b)] if rebuild is not None else []
+    rebuild: Rebuild | None = model.dbt.get("rebuilt")
+    built = [] if rebuild is None else [b for b in ledger if was_built(rebuild, b)]
     if rebuild is None or not built:
         return
     starts = {row["run_id"]: row["started_at"] for row in runs()}
