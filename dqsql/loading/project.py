@@ -35,7 +35,7 @@ from dqsql.loading.models import (
     upstream_first,
 )
 from dqsql.loading.profiles import FILE_NAME as PROFILES_FILE
-from dqsql.loading.profiles import TargetRequest, load_target
+from dqsql.loading.profiles import TargetRequest, target_of
 from dqsql.loading.sources import read_sources, refuse_duplicates
 from dqsql.model.project import TABLE_FORMATS, CheckModel, MacroFile, Project, Source, Target
 from dqsql.resources import expanded
@@ -127,24 +127,11 @@ def _load(request: TargetRequest, views: Mapping[str, str]) -> Project:
 def _configured(request: TargetRequest) -> tuple[ProjectConfig, Target]:
     """The project file and the target, each of which the other may depend on."""
     config = read_project_file(request.root, request.vars)
-    chosen = _target(request, config)
+    chosen = target_of(request, config)
     if config.is_preliminary:
         config = read_project_file(request.root, request.vars, (config, chosen))
-        chosen = _target(request, config)
+        chosen = target_of(request, config)
     return config, chosen
-
-
-def _target(request: TargetRequest, config: ProjectConfig) -> Target:
-    return load_target(
-        replace(
-            request,
-            project_name=config.name,
-            project_profile=config.profile,
-            defaults=config.target_defaults,
-            places=config.target_places,
-            vars=config.vars,
-        )
-    )
 
 
 def read_target_path(root: Path, overrides: Mapping[str, Any]) -> str:

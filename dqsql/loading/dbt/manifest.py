@@ -80,10 +80,6 @@ class Node:
 
     data: _Json
 
-    def _mapping(self, key: str) -> _Json:
-        value = self.data.get(key)
-        return value if isinstance(value, dict) else {}
-
     @property
     def unique_id(self) -> str:
         """`model.shop.orders`."""
@@ -121,7 +117,7 @@ class Node:
     @property
     def config(self) -> _Json:
         """The node's configuration."""
-        return self._mapping("config")
+        return _mapping(self.data, "config")
 
     @property
     def materialized(self) -> str:
@@ -131,18 +127,16 @@ class Node:
     @property
     def meta(self) -> _Json:
         """Its `meta`: that of `config` over the one beside it, which older versions wrote."""
-        inner = self.config.get("meta")
-        return {**self._mapping("meta"), **(inner if isinstance(inner, dict) else {})}
+        return {**_mapping(self.data, "meta"), **_mapping(self.config, "meta")}
 
     @property
     def columns(self) -> _Json:
         """The described columns by name."""
-        return self._mapping("columns")
+        return _mapping(self.data, "columns")
 
     def column_meta(self, name: str) -> _Json:
         """The `meta` of a column."""
-        column = Node(self.columns[name])
-        return column.meta
+        return Node(self.columns[name]).meta
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -152,12 +146,12 @@ class Node:
     @property
     def parents(self) -> tuple[str, ...]:
         """The unique ids of what it reads."""
-        return tuple(str(n) for n in self._mapping("depends_on").get("nodes") or ())
+        return tuple(str(n) for n in _mapping(self.data, "depends_on").get("nodes") or ())
 
     @property
     def macros(self) -> tuple[str, ...]:
         """The unique ids of the macros that it calls."""
-        return tuple(str(n) for n in self._mapping("depends_on").get("macros") or ())
+        return tuple(str(n) for n in _mapping(self.data, "depends_on").get("macros") or ())
 
     @property
     def properties_file(self) -> str | None:

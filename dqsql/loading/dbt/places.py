@@ -27,13 +27,13 @@ class Places:
     def of_node(self, node: Node) -> Span:
         """Where a node is described, else its own file."""
         entry = self._entry(node)
-        return entry[0].span(*entry[1]) if entry else Span(self._file(node, node.path))
+        return entry[0].span(*entry[1]) if entry else Span(self.file_of(node))
 
     def of_meta(self, node: Node, column: str | None) -> Span:
         """Where `meta: {dqsql: ..}` of a node or of one of its columns stands."""
         entry = self._entry(node)
         if entry is None:
-            return Span(self._file(node, node.path))
+            return Span(self.file_of(node))
         document, keys, data = entry
         if column is not None:
             at = _index_of(data.get("columns"), column)
@@ -60,7 +60,7 @@ class Places:
 
     def of_test(self, test: Node, tested: Node | None) -> Span:
         """Where a generic test is written; the file's first line where that is not clear."""
-        file = self._file(test, test.path)
+        file = self.file_of(test)
         entry = self._entry(tested) if tested is not None else None
         metadata = test.data.get("test_metadata") or {}
         if entry is None or entry[0].path != file:
@@ -94,14 +94,18 @@ class Places:
     def _entry(self, node: Node) -> tuple[Document, KeyPath, dict[str, Any]] | None:
         """The document, keys and mapping that describe a node."""
         path = node.properties_file
-        document = self._document(self._file(node, path)) if path else None
+        document = self._document(self._in_package(node, path)) if path else None
         if document is None:
             return None
         for keys, data in _entries(document, node):
             return document, keys, data
         return None
 
-    def _file(self, node: Node, path: str) -> str:
+    def file_of(self, node: Node) -> str:
+        """The node's file, relative to the root project."""
+        return self._in_package(node, node.path)
+
+    def _in_package(self, node: Node, path: str) -> str:
         if node.package == self.manifest.project:
             return path
         return f"{self.packages_dir}/{node.package}/{path}"
