@@ -18,7 +18,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import identifier_table, relation_table
+from dqsql.compiler.keys import as_json, by_hash, identifier_table, relation_table, row_number
 from dqsql.compiler.trees import where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, literal
 from dqsql.model.types import FLOATS, WHOLE_NUMBERS, is_number, is_textless, joint_digits
@@ -286,8 +286,7 @@ class RelationDiff:
             if key.shown
         ]
         parts += [column(s.alias) for s in self._structs()]
-        options = call("map", literal("ignoreNullFields"), literal("false"))
-        return call("to_json", call("struct", *parts), options)
+        return as_json(parts)
 
 
 def counted_differences(view: str, values: Sequence[ComparedColumn]) -> exp.Select:
@@ -310,11 +309,8 @@ def changed_counts(row: object, values: Sequence[ComparedColumn]) -> dict[str, i
 
 def sampled_differences(view: str, limit: int) -> exp.Select:
     """At most `limit` differing rows of each batch, the same ones whenever it is asked."""
-    order = exp.Order(
-        expressions=[exp.Ordered(this=call("xxhash64", column(ROW))), exp.Ordered(this=column(ROW))]
-    )
-    rank = exp.Window(this=call("row_number"), partition_by=[column(BATCH)], order=order)
-    ranked = exp.select(column(BATCH), column(ROW), aliased(rank, _RANK))
+    rank = aliased(row_number([BATCH], *by_hash(ROW)), _RANK)
+    ranked = exp.select(column(BATCH), column(ROW), rank)
     ranked = ranked.from_(identifier_table(view))
     query = exp.select(column(BATCH), column(ROW)).from_(ranked.subquery("ranked"))
     return query.where(exp.LTE(this=column(_RANK), expression=literal(limit)))

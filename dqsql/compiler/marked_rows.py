@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import BATCH, batch_text, model_table, not_null
+from dqsql.compiler.keys import (
+    BATCH,
+    as_json,
+    batch_text,
+    by_hash,
+    model_table,
+    not_null,
+    row_number,
+)
 from dqsql.compiler.lookups import with_matches
 from dqsql.compiler.privacy import hashed
 from dqsql.compiler.rowchecks import FailingRows
@@ -261,17 +269,8 @@ class SampleQuery(MarkedRows):
 
     def query(self) -> exp.Select:
         """Rows of batch, check_id, the row as JSON text, and its place in the sample from 1."""
-        order = exp.Order(
-            expressions=[
-                exp.Ordered(this=call("xxhash64", column(ROW))),
-                exp.Ordered(this=column(ROW)),
-            ]
-        )
-        rank = exp.Window(
-            this=call("row_number"), partition_by=[column(BATCH), column(CHECK)], order=order
-        )
-        keys = [column(BATCH), column(CHECK), column(ROW)]
-        ranked = exp.select(*keys, aliased(rank, RANK))
+        rank = aliased(row_number([BATCH, CHECK], *by_hash(ROW)), RANK)
+        ranked = exp.select(*map(column, (BATCH, CHECK, ROW)), rank)
         ranked = ranked.from_(self._by_check().subquery("by_check"))
         if self.limit is None:
             return ranked
@@ -303,9 +302,3 @@ class SampleQuery(MarkedRows):
         """A column as JSON can hold it: of geometries the well-known binary, as hex digits."""
         textless = is_textless(type_of(name, self.batches.types))
         return call("hex", call("st_asbinary", column(name))) if textless else column(name)
-
-
-def as_json(parts: Sequence[exp.Expr]) -> exp.Expr:
-    """Columns of a row as JSON text, those that are null among them."""
-    options = call("map", literal("ignoreNullFields"), literal("false"))
-    return call("to_json", call("struct", *parts), options) if parts else literal("{}")

@@ -29,7 +29,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates import base
 from dqsql.compiler.aggregates.frequency_scan import TABLE, unpivoted
-from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
+from dqsql.compiler.keys import BATCH, SEGMENT, not_null, row_number, segment_label, union_all
 from dqsql.compiler.trees import has_aggregate, parts_of, where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, literal, parse_query, to_sql
 from dqsql.errors import UnsupportedExpressionError, nearest
@@ -226,11 +226,7 @@ class _NaiveBayesScan:
         """The entries that are kept."""
         names = (*keys, TABLE, *_ENTRY[:-1])
         entries = _totals(self._entries(counts, keys), names, "n")
-        rank = exp.Window(
-            this=formula("row_number()"),
-            partition_by=[column(k) for k in (*keys, TABLE, "g")],
-            order=exp.Order(expressions=[exp.Ordered(this=column(n)) for n in ("k", "c", "t")]),
-        )
+        rank = row_number((*keys, TABLE, "g"), *map(column, ("k", "c", "t")))
         ranked = exp.select(*map(column, (*names, "n")), aliased(rank, "place"))
         ranked = ranked.from_(entries.subquery("summed"))
         query = exp.select(*map(column, (*names, "n"))).from_(ranked.subquery("ranked"))
