@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import count
 
 from sqlglot import exp
@@ -206,10 +207,7 @@ class Scan:
         # Without batch_by there is but one batch: either it has rows or not.
         whole_is_empty = without_rows and batch_text(self.model) is None
         parts = without_rows if whole_is_empty else [self._joined_groups(), *without_rows]
-        query = parts[0]
-        for part in parts[1:]:
-            query = union_all(query, part)
-        return query
+        return reduce(union_all, parts)
 
     def _of_no_rows(self, batch: str) -> exp.Select:
         states = [s for group in self.groups for s in group.states]

@@ -212,8 +212,7 @@ def repeated_checks(plan: Plan) -> Iterator[str]:
     `@not_null` next to a column and `@not_null(column)` elsewhere are the same.
     """
     seen: dict[tuple[str, ...], list[Check | Monitor]] = {}
-    declarations: tuple[Check | Monitor, ...] = (*plan.checks, *plan.monitors)
-    for declared in declarations:
+    for declared in plan.declared:
         if DBT_TEST in declared.settings.options:
             continue
         others = seen.setdefault(declared.metrics, [])
@@ -241,20 +240,10 @@ def counted_again(plan: Plan) -> Iterator[str]:
 
 def _meaning(declared: Check | Monitor) -> tuple[object, ...]:
     """What a check or monitor says of its metrics."""
-    if isinstance(declared, Monitor):
-        about = (declared.column or "").lower()
-        arguments = {
-            name: text
-            for name, text in declared.arguments.items()
-            if text.strip("`").lower() != about
-        }
-        meaning: tuple[object, ...] = (
-            declared.kind,
-            arguments,
-            declared.demand,
-            declared.relations,
-        )
-    else:
+    if isinstance(declared, Check):
         warning = declared.warning and declared.warning.predicate
-        meaning = (declared.predicate, declared.rows, warning)
-    return (*meaning, declared.settings)
+        return (declared.predicate, declared.rows, warning, declared.settings)
+    about = (declared.column or "").lower()
+    given = declared.arguments.items()
+    arguments = {name: text for name, text in given if text.strip("`").lower() != about}
+    return (declared.kind, arguments, declared.demand, declared.relations, declared.settings)
