@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -95,11 +94,8 @@ class Places:
         """The document, keys and mapping that describe a node."""
         path = node.properties_file
         document = self._document(self._in_package(node, path)) if path else None
-        if document is None:
-            return None
-        for keys, data in _entries(document, node):
-            return document, keys, data
-        return None
+        entry = None if document is None else _described(document.data, node)
+        return None if document is None or entry is None else (document, *entry)
 
     def file_of(self, node: Node) -> str:
         """The node's file, relative to the root project."""
@@ -120,20 +116,17 @@ class Places:
         return self._documents[path]
 
 
-def _entries(document: Document, node: Node) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
-    if node.resource_type != "source":
-        section = _SECTIONS.get(node.resource_type, "models")
-        index = _index_of(document.data.get(section), str(node.data["name"]))
-        if index is not None:
-            yield (section, index), document.data[section][index]
-        return
-    at = _index_of(document.data.get("sources"), str(node.data["source_name"]))
-    if at is None:
-        return
-    tables = document.data["sources"][at].get("tables")
-    index = _index_of(tables, str(node.data["name"]))
-    if index is not None:
-        yield ("sources", at, "tables", index), tables[index]
+def _described(data: dict[str, Any], node: Node) -> tuple[KeyPath, dict[str, Any]] | None:
+    """The keys and the mapping that describe a node in a file."""
+    keys: KeyPath = (_SECTIONS.get(node.resource_type, "models"),)
+    if node.resource_type == "source":
+        at = _index_of(data.get("sources"), str(node.data["source_name"]))
+        if at is None:
+            return None
+        keys = ("sources", at, "tables")
+    items = _value(data, keys)
+    index = _index_of(items, str(node.data["name"]))
+    return None if index is None else ((*keys, index), items[index])
 
 
 def _index_of(items: object, name: str) -> int | None:
@@ -144,7 +137,7 @@ def _index_of(items: object, name: str) -> int | None:
     return next((i for i, item in mappings if item.get("name") == name), None)
 
 
-def _value(data: Any, keys: KeyPath) -> object:
+def _value(data: Any, keys: KeyPath) -> Any:
     for key in keys:
         if isinstance(data, dict):
             data = data.get(key)
