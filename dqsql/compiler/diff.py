@@ -18,6 +18,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from dqsql.compiler.aggregates.base import same_key
 from dqsql.compiler.keys import as_json, by_hash, identifier_table, relation_table, row_number
 from dqsql.compiler.trees import where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, literal
@@ -110,7 +111,7 @@ class RelationDiff:
     def buckets(self) -> exp.Select:
         """A row for each batch: the rows of both sides, and the buckets that are not the same."""
         ours, theirs = (self._checksums(side).subquery(name) for side, name in self._sides())
-        on = exp.and_(*(_same(column(n, _OURS), column(n, _THEIRS)) for n in (BATCH, BUCKET)))
+        on = same_key(_OURS, _THEIRS, (BATCH, BUCKET))
         differs = exp.or_(
             *(
                 exp.Not(this=exp.Paren(this=_same(column(n, _OURS), column(n, _THEIRS))))
@@ -189,7 +190,7 @@ class RelationDiff:
         """
         ours, theirs = (self._by_key(s, buckets).subquery(name) for s, name in self._sides())
         names = [BATCH, *(_name(_KEY, i) for i in range(len(self.keys)))]
-        on = exp.and_(*(_same(column(n, _OURS), column(n, _THEIRS)) for n in names))
+        on = same_key(_OURS, _THEIRS, names)
         either = (aliased(call("coalesce", column(n, _OURS), column(n, _THEIRS)), n) for n in names)
         numbers = (
             aliased(call("coalesce", column(COUNT, t), literal(0)), n)

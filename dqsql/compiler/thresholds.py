@@ -92,7 +92,8 @@ def limits_of(annotation: Annotation, severity: Severity, resolve: _Resolve) -> 
             annotation,
             WARN,
             "with severity warn both thresholds would warn",
-            f"write only the condition that warns: {_alone(annotation)}",
+            "write only the condition that warns:"
+            f" {{severity: warn}} with {_written(annotation, WARN)}",
         )
     if MOSTLY in given:
         return _mostly(annotation, resolve(annotation))
@@ -210,12 +211,9 @@ def _row_limit(annotation: Annotation, setting: str, use: MetricUse) -> Limit:
     given = replace(annotation, settings=replace(annotation.settings, options=settings))
     met = _condition(given, setting, placeholder(0), None)
     _refuse_idle(given, setting, met, ValueRange(low=0), "a number of failing rows")
-    opposite = OPPOSITE.get(type(met))
-    demand = (
-        exp.Not(this=exp.Paren(this=met))
-        if opposite is None
-        else opposite(this=met.this, expression=met.expression)
-    )
+    demand: exp.Expr = exp.Not(this=exp.Paren(this=met))
+    if (opposite := OPPOSITE.get(type(met))) is not None:
+        demand = opposite(this=met.this, expression=met.expression)
     return Limit(Predicate(demand, (use,)), f"{setting}: {_written(given, setting)}")
 
 
@@ -389,14 +387,14 @@ def _condition(
     A number alone is taken with the operator of the check.
     """
     text = _condition_text(annotation, setting, operator)
-    example = f'for example {{{setting}: "> 10"}}'
+    message = f"{setting} is not a comparison: {text!r}"
+    problem = _problem(annotation, setting, message, f'for example {{{setting}: "> 10"}}')
     try:
         ast = parse_expression(f"{_MEASURED} {text}", annotation.span).unnest()
     except SqlSyntaxError as error:
-        message = f"{setting} is not a comparison: {text!r}"
-        raise _problem(annotation, setting, message, example) from error
+        raise problem from error
     if not isinstance(ast, COMPARISONS) or ast.this.name != _MEASURED:
-        raise _problem(annotation, setting, f"{setting} is not a comparison: {text!r}", example)
+        raise problem
     condition = ast.copy()
     condition.set("this", operand.copy())
     return condition
@@ -417,14 +415,10 @@ def _refuse_idle(
     """Refuse a condition that is met whatever the data are, or never."""
     value = number(condition.args.get("expression") or exp.Null())
     holds = None if value is None else always(type(condition), value, within)
-    if holds is None or DBT_TEST in annotation.settings.options:
-        return
-    raise _problem(
-        annotation,
-        setting,
-        f"{setting}: {_written(annotation, setting)} {'always' if holds else 'never'} holds",
-        f"{what} is {within}",
-    )
+    if holds is not None and DBT_TEST not in annotation.settings.options:
+        how_often = "always" if holds else "never"
+        message = f"{setting}: {_written(annotation, setting)} {how_often} holds"
+        raise _problem(annotation, setting, message, f"{what} is {within}")
 
 
 def _is_never(fails: Predicate, warns: Predicate) -> bool:
@@ -437,21 +431,13 @@ def _is_never(fails: Predicate, warns: Predicate) -> bool:
 
 def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns: Predicate) -> None:
     """Refuse a warning that can never be told, since the check has failed before."""
-    if not _is_never(fails, warns):
-        return
-    raise _problem(
-        annotation,
-        setting,
-        "the warning would never appear: the check fails first",
-        "the threshold that warns must be the stricter one",
-    )
+    if _is_never(fails, warns):
+        message = "the warning would never appear: the check fails first"
+        hint = "the threshold that warns must be the stricter one"
+        raise _problem(annotation, setting, message, hint)
 
 
 # --- errors ------------------------------------------------------------------------------------
-
-
-def _alone(annotation: Annotation) -> str:
-    return f"{{severity: warn}} with {_written(annotation, WARN)}"
 
 
 def _problem(annotation: Annotation, setting: str, message: str, hint: str) -> CompileError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from sqlglot import exp
@@ -84,11 +84,7 @@ def _kll_quantile(aggregate: base.AggregateCall, relations: base.Relations) -> b
     component = base.Component(
         f"kll{k}", scan, base.merge_with("kll_merge_agg_double"), Buffer.OBJECT
     )
-
-    def finish(states: Sequence[exp.Expr]) -> exp.Expr:
-        return quantile_of_sketch(states[0], rank)
-
-    return base.Lowering((component,), finish)
+    return base.Lowering((component,), lambda states: quantile_of_sketch(states[0], rank))
 
 
 def quantile_of_sketch(sketch: exp.Expr, rank: exp.Expr) -> exp.Expr:
