@@ -159,7 +159,7 @@ def _is_source(model: CheckModel) -> bool:
 
 
 def _by_resource_type(model: CheckModel, _: str, value: str) -> bool:
-    return value == model.dbt.get("resource_type", "model")
+    return bool(value == model.dbt.get("resource_type", "model"))
 
 
 def _by_group(model: CheckModel, _: str, value: str) -> bool:
