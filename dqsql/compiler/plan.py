@@ -286,7 +286,8 @@ class _ModelCompiler:
         severity = annotation.settings.severity or spec.severity or self._severity(annotation)
         own = call.kind if spec.severity is severity else ""
         thresholds.refuse_idle_after(annotation, severity, own)
-        watched = self._watched(annotation, call)
+        use = MonitorUse(call.args, annotation, self.model, self._options(annotation, call))
+        watched = self._watched(call.kind, use)
         self._refuse_withheld(annotation, watched)
         about = {w.about for w in watched if w.about}
         named = spec.compared and len(about) == 1
@@ -297,7 +298,9 @@ class _ModelCompiler:
             arguments={str(i): a for i, a in enumerate(call.args)} | call.kwargs,
             watched=watched,
             demand=call.demand,
-            relations=self._relations(annotation, call),
+            relations=tuple(
+                self.relations.named(name, annotation.span).sql for name in spec.relations(use)
+            ),
         )
 
     def _refuse_withheld(self, annotation: Annotation, watched: Sequence[Watched]) -> None:
@@ -314,21 +317,13 @@ class _ModelCompiler:
                 hint="watch what is no value of a row: completeness, count_distinct, mean",
             )
 
-    def _relations(self, annotation: Annotation, call: MonitorCall) -> tuple[str, ...]:
-        """The other relations that a monitor reads."""
-        use = MonitorUse(call.args, annotation, self.model, self._options(annotation, call))
-        names = monitor_specs()[call.kind].relations(use)
-        return tuple(self.relations.named(name, annotation.span).sql for name in names)
-
-    def _watched(self, annotation: Annotation, call: MonitorCall) -> tuple[Watched, ...]:
+    def _watched(self, kind: str, monitor: MonitorUse) -> tuple[Watched, ...]:
         """The metrics that a monitor needs; the rows are those of its `where`."""
-        options = self._options(annotation, call)
-        use = MonitorUse(call.args, annotation, self.model, options)
-        wanted = watched_metrics(call.kind, use)
+        annotation = monitor.annotation
         settings = CheckSettings(where=annotation.settings.where, scope=annotation.settings.scope)
         watched: list[Watched] = []
-        for metric in wanted:
-            _require_metric(metric.expression, call.kind, annotation)
+        for metric in watched_metrics(kind, monitor):
+            _require_metric(metric.expression, kind, annotation)
             about = replace(
                 annotation,
                 expression=f"({metric.expression}) is not null",
@@ -337,11 +332,9 @@ class _ModelCompiler:
                 candidates=(),
                 unbound=None,
             )
-            predicate = self.resolver.predicate(about, self._named.known)
-            self._named.require(predicate.metrics, annotation)
             watched.extend(
                 Watched(metric.family, metric.name, self._metric(use, about).alias, metric.about)
-                for use in predicate.metrics
+                for use in self._predicate(about).metrics
             )
         return tuple(watched)
 
