@@ -183,21 +183,20 @@ def require_mergeable(
     `text` is the metric as a user wrote it, `states` are its own. `private` are columns whose
     values must not be stored, in lower case.
     """
+    advice = "leave out scope: cumulative to check each batch separately"
     tables = (s.frequency for s in states if s.frequency is not None)
     cut_up = any(t.entries is not Entries.VALUES and is_private(t, private) for t in tables)
     if cut_up or withheld([metric], states, private):
         raise CompileError(
             f"{text} cannot be cumulative: private values would have to be stored",
             span=span,
-            hint="leave out scope: cumulative to check each batch separately",
+            hint=advice,
         )
     for state in states:
-        table = state.frequency
-        if state.mergeable or table is not None:
+        if state.mergeable or state.frequency is not None:
             # Frequency tables are stored and added up: see `dqsql.compiler.counts`.
             continue
         instead = _INSTEAD.get(function_name(state.scan), "")
-        advice = "leave out scope: cumulative to check each batch separately"
         raise CompileError(
             f"{text} cannot be cumulative: the values of {to_sql(state.scan)} for single batches"
             " cannot be merged",

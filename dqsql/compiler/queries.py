@@ -47,18 +47,15 @@ def shuffles(query: exp.Expr) -> int:
 
 
 def _own_shuffles(select: exp.Select) -> int:
-    number = len(select.args.get("joins") or ())
     projections = select.expressions
+    number = len(select.args.get("joins") or ()) + bool(select.args.get("distinct"))
     number += sum(1 for p in projections for _ in p.find_all(exp.Exists))
-    windows = [w for p in projections for w in p.find_all(exp.Window)]
-    number += 1 if windows else 0
-    if select.args.get("distinct"):
-        number += 1
+    number += any(p.find(exp.Window) for p in projections)
     aggregated = select.args.get("group") is not None or any(
         has_aggregate(p) for p in projections if not p.find(exp.Window, exp.Query)
     )
     distinct = any(p.find(exp.Distinct) for p in projections)
-    return number + (1 + int(distinct) if aggregated else 0)
+    return number + (1 + distinct if aggregated else 0)
 
 
 def over_budget(
