@@ -206,9 +206,10 @@ def _closing_brace(text: str, start: int) -> int | None:
     while position < len(text):
         char = text[position]
         if char in "'\"" and begins_value:
-            if (position := _quoted_end(text, position)) < 0:
+            quoted = _QUOTED[char].match(text, position)
+            if quoted is None:
                 return None
-            begins_value = False
+            position, begins_value = quoted.end(), False
             continue
         if char in "{[":
             depth += 1
@@ -221,13 +222,6 @@ def _closing_brace(text: str, start: int) -> int | None:
         begins_value = char in "{[,:?" or (begins_value and char.isspace())
         position += 1
     return None
-
-
-def _quoted_end(text: str, start: int) -> int:
-    """The offset behind a quoted text of YAML, or -1 where it is not closed."""
-    quote = text[start]
-    match = _QUOTED[quote].match(text, start)
-    return match.end() if match else -1
 
 
 def _split_settings(text: str) -> int | None:

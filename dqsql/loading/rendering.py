@@ -203,9 +203,5 @@ def _lines(text: str) -> list[str]:
 
 
 def _common_prefix(left: str, right: str) -> int:
-    count = 0
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        count += 1
-    return count
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(left), len(right)))
