@@ -22,6 +22,7 @@ from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_TEST, Scope
 
 _PERCENT = 100
+_STRICT = (exp.GT, exp.LT)
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,12 @@ def always(operator: type[exp.Expr], value: float, within: ValueRange) -> bool |
     above = value > within.high or (value == within.high and within.high_open)
     if operator in (exp.EQ, exp.NEQ):
         return (operator is exp.NEQ) if below or above else None
-    if operator in (exp.LT, exp.LTE):
-        wrong = below or (value == within.low and operator is exp.LT)
-        return True if above or (value == within.high and operator is exp.LTE) else _no(wrong)
-    wrong = above or (value == within.high and operator is exp.GT)
-    return True if below or (value == within.low and operator is exp.GTE) else _no(wrong)
-
-
-def _no(wrong: bool) -> bool | None:
-    return False if wrong else None
+    # At an end, what includes the bound may hold always, and what does not never.
+    at_low, at_high, strict = value == within.low, value == within.high, operator in _STRICT
+    holds, fails = above or (at_high and not strict), below or (at_low and strict)
+    if operator in (exp.GT, exp.GTE):
+        holds, fails = below or (at_low and not strict), above or (at_high and strict)
+    return holds if holds or fails else None
 
 
 @dataclass(frozen=True)
