@@ -329,19 +329,13 @@ def compared_type(ours: str, theirs: str) -> str:
     if types & FLOATS and all(is_number(t) for t in types):
         return "double"
     if all(is_number(t) for t in types):
-        return _decimal_of(types)
+        # The decimal that holds the values of decimals and whole numbers. Where none does, it holds
+        # all whole parts: one that did not fit would be null, on both sides.
+        whole, scale = joint_digits(types)
+        return f"decimal({min(whole + scale, _DIGITS)},{min(scale, _DIGITS - whole)})"
     if types <= {"date", "timestamp", "timestamp_ntz"}:
         return "timestamp" if "timestamp" in types else "timestamp_ntz"
     return "string"
-
-
-def _decimal_of(types: Iterable[str]) -> str:
-    """The decimal that holds the values of decimals and whole numbers.
-
-    Where none does, it holds all whole parts: one that did not fit would be null, on both sides.
-    """
-    whole, scale = joint_digits(types)
-    return f"decimal({min(whole + scale, _DIGITS)},{min(scale, _DIGITS - whole)})"
 
 
 def _typed(column_: ComparedColumn) -> exp.Expr:

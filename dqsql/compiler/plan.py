@@ -167,12 +167,9 @@ class _ModelCompiler:
         except DqsqlError as error:
             error.span = error.span or annotation.span
             self.rejected.append(error)
-            self.refused.append((self._refused(annotation), error))
-
-    def _refused(self, annotation: Annotation) -> Check:
-        """A check in place of an annotation that does not compile."""
-        check = refused_check(self.model, annotation.expression.strip(), annotation.span)
-        return replace(check, **self._declared(annotation, annotation.column))
+            check = refused_check(self.model, annotation.expression.strip(), annotation.span)
+            check = replace(check, **self._declared(annotation, annotation.column))
+            self.refused.append((check, error))
 
     def _declared(self, annotation: Annotation, about: str | None) -> dict[str, Any]:
         """The fields of `Declared` of a check or monitor that is about a column."""

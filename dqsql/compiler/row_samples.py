@@ -105,9 +105,6 @@ class RowSample(MarkedRows):
         return self._values().select(aliased(text, ROW))
 
     def _values(self) -> exp.Select:
-        values = (self._value(name) for name in self.columns)
+        values = (aliased(compared_value(n, self.batches.types), n) for n in self.columns)
         query = exp.select(column(ROW_BATCH), *values).from_(self.rows().subquery("model_rows"))
         return query if self.where is None else query.where(parse_expression(self.where))
-
-    def _value(self, name: str) -> exp.Expr:
-        return aliased(compared_value(name, self.batches.types), name)

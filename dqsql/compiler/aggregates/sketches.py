@@ -84,18 +84,13 @@ def _kll_quantile(aggregate: base.AggregateCall, relations: base.Relations) -> b
     component = base.Component(
         f"kll{k}", scan, base.merge_with("kll_merge_agg_double"), Buffer.OBJECT
     )
-    return base.Lowering((component,), lambda states: quantile_of_sketch(states[0], rank))
-
-
-def quantile_of_sketch(sketch: exp.Expr, rank: exp.Expr) -> exp.Expr:
-    """The quantile at `rank`, null for a sketch of no values (which Spark refuses to ask)."""
     kind = "array<double>" if is_array(rank) else "double"
-    return formula(
+    # Spark refuses to ask a sketch of no values.
+    quantile = (
         "case when kll_sketch_get_n_double({0}) > 0"
-        f" then kll_sketch_get_quantile_double({{0}}, cast({{1}} as {kind})) end",
-        sketch,
-        rank,
+        f" then kll_sketch_get_quantile_double({{0}}, cast({{1}} as {kind})) end"
     )
+    return base.Lowering((component,), lambda states: formula(quantile, states[0], rank))
 
 
 def is_array(rank: exp.Expr) -> bool:
