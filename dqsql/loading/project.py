@@ -215,11 +215,6 @@ def _source_document(file: Path, root: Path, library: MacroLibrary) -> Document:
     return document
 
 
-def _model_files(root: Path, config: ProjectConfig) -> list[ModelFile]:
-    files = files_below(root, config.model_paths, (".sql",))
-    return [ModelFile(file.stem, relative_to(file, root), file) for file in files]
-
-
 def _load_models(
     root: Path,
     config: ProjectConfig,
@@ -228,7 +223,8 @@ def _load_models(
     macros: tuple[MacroFile, ...],
 ) -> tuple[tuple[CheckModel, ...], dict[str, tuple[DqsqlError, ...]]]:
     """The models, and by name the errors of those that cannot be read, or not whole."""
-    files = _model_files(root, config)
+    paths = files_below(root, config.model_paths, (".sql",))
+    files = [ModelFile(path.stem, relative_to(path, root), path) for path in paths]
     errors = _missing_folders(root, config)
     errors += check_model_names(files)
     context = ModelContext({file.name for file in files}, sources)

@@ -126,9 +126,6 @@ def reopen_rebuilt(
     starts = {row["run_id"]: row["started_at"] for row in runs()}
     for batch in built:
         record = ledger[batch]
-        if not _checked_after(starts.get(record.run_id), rebuild.at):
+        started = starts.get(record.run_id)
+        if started is None or in_zone(started) <= rebuild.at:
             ledger[batch] = replace(record, status=BatchStatus.INCOMPLETE)
-
-
-def _checked_after(started: dt.datetime | None, built: dt.datetime) -> bool:
-    return started is not None and in_zone(started) > built
