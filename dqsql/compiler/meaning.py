@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from dqsql.compiler.keys import check_batch_by, short_hash
 from dqsql.compiler.made import Definitions, rows_of, upstream_of
-from dqsql.compiler.output_columns import row_columns
+from dqsql.compiler.output_columns import columns_of
 from dqsql.compiler.states import ROWS
 from dqsql.compiler.trees import renamed
 from dqsql.dialect import to_sql
@@ -66,7 +66,7 @@ class Meaning:
         `models` are those of the project, of which it may read some.
         """
         wanted = {n for m in plan.metrics if m.scope is Scope.CUMULATIVE for n in m.states}
-        read = {c for s in plan.states if s.name in wanted for c in _columns(s)}
+        read = _columns(s for s in plan.states if s.name in wanted)
         known, definitions = _lower(types), Definitions.of(plan.model.sql)
         columns = {c: (_hash(definitions.behind(c)), known.get(c, "")) for c in sorted(read)}
         by = check_batch_by(plan.model)
@@ -79,7 +79,7 @@ class Meaning:
             rows |= {name: _hash(texts) for name, texts in made_upstream.items()}
         own = {alias for monitor in plan.monitors for alias in monitor.metrics}
         compared = {n for m in plan.metrics if m.alias in own for n in m.states}
-        seen = {c for s in plan.states if s.name in compared for c in _columns(s)}
+        seen = _columns(s for s in plan.states if s.name in compared)
         return cls(
             batch_by_text(plan.model),
             columns,
@@ -229,7 +229,7 @@ def with_meaning(plan: Plan, types: Mapping[str, str]) -> Plan:
     known, definitions = _lower(types), Definitions.of(plan.model.sql)
 
     def about(state: StateColumn) -> str:
-        read = sorted(_columns(state))
+        read = sorted(_columns([state]))
         return _hash([(c, known.get(c, ""), definitions.behind(c)) for c in read])
 
     abouts = {s.name: about(s) for s in plan.states if s.over_rows and s.name != ROWS}
@@ -299,8 +299,8 @@ def _with_names(metric: Metric, names: Mapping[str, str]) -> Metric:
     return replace(metric, finish=renamed(metric.finish, names), states=states)
 
 
-def _columns(state: StateColumn) -> set[str]:
-    return {c.parts[0].name.lower() for part in state.over_rows for c in row_columns(part)}
+def _columns(states: Iterable[StateColumn]) -> set[str]:
+    return {name.lower() for name in columns_of(states)}
 
 
 def _hash(content: Any) -> str:

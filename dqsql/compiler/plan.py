@@ -21,7 +21,7 @@ from dqsql.compiler.monitors import (
     with_declared_cadence,
     with_named_columns,
 )
-from dqsql.compiler.output_columns import OutputColumns, case_matters, row_columns
+from dqsql.compiler.output_columns import OutputColumns, case_matters, columns_of
 from dqsql.compiler.predicates import MetricUse, Predicate
 from dqsql.compiler.privacy import (
     pii_columns,
@@ -242,9 +242,7 @@ class _ModelCompiler:
     def _only_column(self, metrics: Sequence[Metric], annotation: Annotation) -> str | None:
         """The column of a condition such as `satisfies(price > 0)`; None where it has several."""
         states = (s for m in metrics for s in self.states.named(m.states))
-        read = {
-            c.parts[0].name.lower() for s in states for p in s.over_rows for c in row_columns(p)
-        }
+        read = {c.lower() for c in columns_of(states)}
         # Not those of `where`.
         columns = parse_expression(annotation.expression).find_all(exp.Column)
         named = {c.parts[0].name.lower(): c.parts[0].name for c in columns}

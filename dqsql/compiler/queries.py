@@ -20,7 +20,7 @@ from dqsql.compiler.counts import (
 )
 from dqsql.compiler.cumulative import cumulative_states, prefix_query, total_query
 from dqsql.compiler.keys import BATCH, SEGMENT, batch_columns, identifier_table, model_view
-from dqsql.compiler.output_columns import row_columns
+from dqsql.compiler.output_columns import columns_of
 from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.compiler.segments import batches_query
 from dqsql.compiler.trees import has_aggregate
@@ -216,9 +216,3 @@ def columns_read(model: CheckModel, states: Iterable[StateColumn]) -> tuple[str,
     """The columns of the model's SELECT that a scan of the given states reads, sorted."""
     names = columns_of(states)
     return tuple(sorted(names.union(batch_columns(model), model.config.segment_by)))
-
-
-def columns_of(states: Iterable[StateColumn]) -> set[str]:
-    """The columns of the model's SELECT that states are computed of."""
-    parts = (part for state in states for part in state.over_rows)
-    return {c.parts[0].name for part in parts for c in row_columns(part)}
