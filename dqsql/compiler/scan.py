@@ -419,7 +419,7 @@ def _without_rows(state: StateColumn, batch: str) -> exp.Expr:
 
 def merge_columns(states: Iterable[StateColumn]) -> list[exp.Expr]:
     """Aggregates over state rows that give the state of the union, under the same names."""
-    return [aliased(s.merge.copy() if s.merge is not None else exp.Null(), s.name) for s in states]
+    return [aliased(s.merge.copy(), s.name) for s in states if s.merge is not None]
 
 
 class Inputs:
