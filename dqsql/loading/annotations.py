@@ -250,7 +250,8 @@ def _parse_one(
         raise AnnotationProblem(
             "this is a condition that is never met", start, f"@{expression.strip()}", _NOT_NULL
         )
-    _refuse_lost_escape(expression, start + 1)
+    if lost := suspects.lost_escape(expression):
+        raise _lost(lost[1], start + 1 + lost[0], lost[1])
     _refuse_other_signs(expression, start + 1)
     rest_at = len(expression)
     settings = CheckSettings()
@@ -302,12 +303,6 @@ def _refuse_other_signs(expression: str, offset: int) -> None:
             f"@{expression.strip()}",
             f"write @in_range({values}), or @mean between {values.replace(', ', ' and ')}",
         )
-
-
-def _refuse_lost_escape(expression: str, offset: int) -> None:
-    lost = suspects.lost_escape(expression)
-    if lost is not None:
-        raise _lost(lost[1], offset + lost[0], lost[1])
 
 
 def _lost(escape: str, offset: int, shown: str) -> AnnotationProblem:

@@ -369,7 +369,9 @@ def _readers(manifest: Manifest) -> tuple[Reader, ...]:
     """Who reads what dbt built: all nodes and exposures of a manifest, upstream first."""
     nodes = {**manifest.sources, **manifest.built}
     readers = {uid: _reader(node) for uid, node in nodes.items()}
-    readers |= {uid: _exposure(node) for uid, node in manifest.exposures.items()}
+    for uid, node in manifest.exposures.items():
+        name = str(node.data.get("label") or node.data["name"])
+        readers[uid] = Reader(node.unique_id, name, "exposure", node.parents)
     graph = {uid: [p for p in r.parents if p in readers] for uid, r in readers.items()}
     try:
         order = list(TopologicalSorter(graph).static_order())
@@ -389,8 +391,3 @@ def _reader(node: Node) -> Reader:
         relation=node.relation,
         sql=str(sql) if sql and str(node.data.get("language", "sql")) == "sql" else None,
     )
-
-
-def _exposure(node: Node) -> Reader:
-    name = str(node.data.get("label") or node.data["name"])
-    return Reader(node.unique_id, name, "exposure", node.parents)
