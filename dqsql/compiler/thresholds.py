@@ -300,10 +300,8 @@ def _share_demand(use: MetricUse, node: exp.Expr) -> _RowDemand | None:
 
 def _row_count(counted: exp.Expr) -> exp.Expr:
     """The number of rows that an aggregate looks at."""
-    rows: exp.Expr = call("count", exp.Star())
-    for node in counted.find_all(exp.Filter):
-        return filtered_by(rows, node.expression.this)
-    return rows
+    found = counted.find(exp.Filter)
+    return filtered_by(call("count", exp.Star()), found and found.expression.this)
 
 
 def _premise(condition: exp.Expr | None) -> exp.Expr | None:

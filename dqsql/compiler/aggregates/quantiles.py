@@ -87,10 +87,10 @@ class NumberScan(FrequencyScan):
         return super(NumberScan, replace(self, exact=False)).stored()
 
     def _storable(self) -> exp.Select:
-        text = as_type(column(VALUE), "string")
-        query = exp.select(*map(column, (*self._keys, TABLE)))
-        query = query.select(aliased(text, VALUE), column(N))
-        return query.from_(self._counts().subquery("numbers"))
+        return self._with_texts(self._counts(), self._keys)
+
+    def _texts_of_numbers(self) -> exp.Expr:
+        return as_type(column(VALUE), "string")
 
     def _value(self, table: FrequencyTable) -> exp.Expr:
         numbers = formula("nullif({0}, cast('NaN' as double))", base.as_double(table.columns[0]))
