@@ -17,7 +17,6 @@ from dqsql.compiler.misuse import locate
 from dqsql.dialect import to_sql
 from dqsql.errors import MacroError, Span, nearest
 from dqsql.model.metric_traits import ValueRange, usual_demand, usual_operator
-from dqsql.model.wording import plural
 
 _COLUMN = "column"
 _KEY = re.compile(r"(?:^|_)(?:id|key|code)$", re.IGNORECASE)
@@ -68,9 +67,8 @@ def refuse_wrong_call(
     parameters = definition.parameters
     given = parameters[: len(args)]
     if len(args) > len(parameters) and not definition.catches_varargs:
-        got = plural(len(args), "argument")
         raise MacroError(
-            f"@{macro.name} got {got} and takes {len(parameters) or 'none'}",
+            f"@{macro.name} got {_arguments(len(args))} and takes {len(parameters) or 'none'}",
             span=at,
             hint=f"its parameters are {', '.join(parameters)}"
             if len(parameters) > 1
@@ -93,6 +91,10 @@ def refuse_wrong_call(
             span=at,
             hint=f"for example: @{_example(macro, args, named, filled)}",
         )
+
+
+def _arguments(count: int) -> str:
+    return "1 argument" if count == 1 else f"{count} arguments"
 
 
 def _example(
