@@ -141,20 +141,17 @@ class MacroLibrary:
         Raises JinjaError at the line of the template, MacroError at the line of a macro, and
         passes on errors of dqsql's own functions with the template's line added.
         """
-        template = self._template(text, path)
-        variables = template.new_context({**self._globals, **(context or {})}, shared=False)
+        with _syntax_errors(path, text):
+            template = self.environment.from_string(text, globals=self._globals)
+        known = {**self._globals, **(context or {})}
+        variables = template.new_context(known, shared=False)
         self.environment.begin()
         try:
             return self.environment.collect(template.root_render_func(variables))
         except DqsqlError as error:
             raise _with_span(error, path, text) from error
         except _TEMPLATE_FAULTS as error:
-            known = {**self._globals, **(context or {})}
             raise _template_error(error, path, text, known) from error
-
-    def _template(self, text: str, path: str) -> jinja2.Template:
-        with _syntax_errors(path, text):
-            return self.environment.from_string(text, globals=self._globals)
 
     def _definitions(self, file: MacroFile) -> Iterable[tuple[MacroDef, nodes.Macro | None]]:
         """What a file defines; shipped macros without the node, to be compiled when called."""

@@ -12,44 +12,31 @@ from sqlglot import exp
 from dqsql.dialect import to_sql
 from dqsql.model.plan import Bounds
 
-OPERATORS: tuple[type[exp.Binary], ...] = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
+_Operator: TypeAlias = type[exp.Binary]
+# Of each operator: its symbol, what computes it, what holds exactly where it does not, and the same
+# comparison with its sides exchanged.
+_OPERATORS: Mapping[_Operator, tuple[str, Callable[..., bool], _Operator, _Operator]] = {
+    exp.GT: (">", gt, exp.LTE, exp.LT),
+    exp.GTE: (">=", ge, exp.LT, exp.LTE),
+    exp.LT: ("<", lt, exp.GTE, exp.GT),
+    exp.LTE: ("<=", le, exp.GT, exp.GTE),
+    exp.EQ: ("=", eq, exp.NEQ, exp.EQ),
+    exp.NEQ: ("<>", ne, exp.EQ, exp.NEQ),
+}
+OPERATORS = tuple(_OPERATORS)
 COMPARISONS = (*OPERATORS, exp.Between, exp.In)
-SYMBOLS: Mapping[type[exp.Binary], str] = {
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.EQ: "=",
-    exp.NEQ: "<>",
+SYMBOLS = {kind: symbol for kind, (symbol, _, _, _) in _OPERATORS.items()}
+_COMPARE: Mapping[type[exp.Expr], Callable[..., bool]] = {
+    kind: compare for kind, (_, compare, _, _) in _OPERATORS.items()
+}
+OPPOSITE: Mapping[type[exp.Expr], _Operator] = {
+    kind: opposite for kind, (_, _, opposite, _) in _OPERATORS.items()
+}
+MIRROR: Mapping[type[exp.Expr], _Operator] = {
+    kind: mirrored for kind, (_, _, _, mirrored) in _OPERATORS.items()
 }
 # Of a comparison: its operator and sides.
 _Compared: TypeAlias = tuple[type[exp.Expr], exp.Expr, exp.Expr]
-_COMPARE: Mapping[type[exp.Expr], Callable[..., bool]] = {
-    exp.GT: gt,
-    exp.GTE: ge,
-    exp.LT: lt,
-    exp.LTE: le,
-    exp.EQ: eq,
-    exp.NEQ: ne,
-}
-# What holds exactly where a comparison does not.
-OPPOSITE: Mapping[type[exp.Expr], type[exp.Binary]] = {
-    exp.GT: exp.LTE,
-    exp.GTE: exp.LT,
-    exp.LT: exp.GTE,
-    exp.LTE: exp.GT,
-    exp.EQ: exp.NEQ,
-    exp.NEQ: exp.EQ,
-}
-# The same comparison with its sides exchanged.
-MIRROR: Mapping[type[exp.Expr], type[exp.Binary]] = {
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
-    exp.EQ: exp.EQ,
-    exp.NEQ: exp.NEQ,
-}
 
 
 def number(node: exp.Expr) -> float | None:

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, union_all
 from dqsql.compiler.privacy import is_private, withheld
+from dqsql.compiler.scan import merge_columns
 from dqsql.compiler.states import ROWS
 from dqsql.compiler.trees import function_name, map_aggregates, where_met
 from dqsql.dialect import aliased, call, column, formula, to_sql
@@ -56,7 +57,7 @@ def prefix_query(states: Sequence[StateColumn], batches: int, history: str) -> e
 
 def total_query(states: Sequence[StateColumn], history: str) -> exp.Select:
     """The merged state of everything that counts, one row per segment: segment, states."""
-    query = exp.select(column(SEGMENT)).select(*_merged(states))
+    query = exp.select(column(SEGMENT)).select(*merge_columns(states))
     return query.from_(identifier_table(history)).where(column(COUNTS)).group_by(column(SEGMENT))
 
 
@@ -92,7 +93,7 @@ def _one_prefix(states: Sequence[StateColumn], history: exp.Table) -> exp.Select
     last = exp.select(call("max", position)).from_(history.copy()).where(tested)
     until = exp.LTE(this=position.copy(), expression=last.subquery())
     query = exp.select(aliased(batch, BATCH), column(SEGMENT))
-    query = query.select(*_merged(states)).from_(history.copy())
+    query = query.select(*merge_columns(states)).from_(history.copy())
     query = query.where(exp.and_(exp.or_(column(COUNTS), tested.copy()), until))
     return query.group_by(column(SEGMENT)).having(call("bool_or", tested.copy()))
 
@@ -116,7 +117,7 @@ def _all_prefixes(states: Sequence[StateColumn], history: exp.Table) -> exp.Sele
     in_block = in_block.from_(counting.subquery("counting"))
     near = exp.select(*keys, *values).from_(in_block.subquery("in_block")).where(tested)
 
-    blocks = exp.select(segment, block, *_merged(states))
+    blocks = exp.select(segment, block, *merge_columns(states))
     blocks = blocks.from_(counting.subquery("counting")).group_by(segment, block)
     before = exp.select(segment, block, *_merged_before(states, [segment], _BLOCK))
     before = before.from_(blocks.subquery("blocks"))
@@ -130,7 +131,7 @@ def _all_prefixes(states: Sequence[StateColumn], history: exp.Table) -> exp.Sele
     far = far.join(before.subquery("b"), on=same).where(column(TESTED, "h"))
 
     parts = union_all(union_all(own, near), far)
-    query = exp.select(*keys, *_merged(states))
+    query = exp.select(*keys, *merge_columns(states))
     return query.from_(parts.subquery("parts")).group_by(*keys)
 
 
@@ -149,10 +150,6 @@ def over_partition(function: exp.Expr, partition: Sequence[exp.Expr], order: str
         partition_by=[p.copy() for p in partition],
         order=exp.Order(expressions=[exp.Ordered(this=column(order), nulls_first=True)]),
     )
-
-
-def _merged(states: Sequence[StateColumn]) -> list[exp.Expr]:
-    return [aliased(s.merge.copy(), s.name) for s in states if s.merge is not None]
 
 
 def _merged_before(
@@ -183,21 +180,20 @@ def require_mergeable(
     `text` is the metric as a user wrote it, `states` are its own. `private` are columns whose
     values must not be stored, in lower case.
     """
+    advice = "leave out scope: cumulative to check each batch separately"
     tables = (s.frequency for s in states if s.frequency is not None)
     cut_up = any(t.entries is not Entries.VALUES and is_private(t, private) for t in tables)
     if cut_up or withheld([metric], states, private):
         raise CompileError(
             f"{text} cannot be cumulative: private values would have to be stored",
             span=span,
-            hint="leave out scope: cumulative to check each batch separately",
+            hint=advice,
         )
     for state in states:
-        table = state.frequency
-        if state.mergeable or table is not None:
+        if state.mergeable or state.frequency is not None:
             # Frequency tables are stored and added up: see `dqsql.compiler.counts`.
             continue
         instead = _INSTEAD.get(function_name(state.scan), "")
-        advice = "leave out scope: cumulative to check each batch separately"
         raise CompileError(
             f"{text} cannot be cumulative: the values of {to_sql(state.scan)} for single batches"
             " cannot be merged",

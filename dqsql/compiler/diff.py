@@ -18,7 +18,8 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import identifier_table, relation_table
+from dqsql.compiler.aggregates.base import same_key
+from dqsql.compiler.keys import as_json, by_hash, identifier_table, relation_table, row_number
 from dqsql.compiler.trees import where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, literal
 from dqsql.model.types import FLOATS, WHOLE_NUMBERS, is_number, is_textless, joint_digits
@@ -110,7 +111,7 @@ class RelationDiff:
     def buckets(self) -> exp.Select:
         """A row for each batch: the rows of both sides, and the buckets that are not the same."""
         ours, theirs = (self._checksums(side).subquery(name) for side, name in self._sides())
-        on = exp.and_(*(_same(column(n, _OURS), column(n, _THEIRS)) for n in (BATCH, BUCKET)))
+        on = same_key(_OURS, _THEIRS, (BATCH, BUCKET))
         differs = exp.or_(
             *(
                 exp.Not(this=exp.Paren(this=_same(column(n, _OURS), column(n, _THEIRS))))
@@ -189,7 +190,7 @@ class RelationDiff:
         """
         ours, theirs = (self._by_key(s, buckets).subquery(name) for s, name in self._sides())
         names = [BATCH, *(_name(_KEY, i) for i in range(len(self.keys)))]
-        on = exp.and_(*(_same(column(n, _OURS), column(n, _THEIRS)) for n in names))
+        on = same_key(_OURS, _THEIRS, names)
         either = (aliased(call("coalesce", column(n, _OURS), column(n, _THEIRS)), n) for n in names)
         numbers = (
             aliased(call("coalesce", column(COUNT, t), literal(0)), n)
@@ -286,8 +287,7 @@ class RelationDiff:
             if key.shown
         ]
         parts += [column(s.alias) for s in self._structs()]
-        options = call("map", literal("ignoreNullFields"), literal("false"))
-        return call("to_json", call("struct", *parts), options)
+        return as_json(parts)
 
 
 def counted_differences(view: str, values: Sequence[ComparedColumn]) -> exp.Select:
@@ -310,11 +310,8 @@ def changed_counts(row: object, values: Sequence[ComparedColumn]) -> dict[str, i
 
 def sampled_differences(view: str, limit: int) -> exp.Select:
     """At most `limit` differing rows of each batch, the same ones whenever it is asked."""
-    order = exp.Order(
-        expressions=[exp.Ordered(this=call("xxhash64", column(ROW))), exp.Ordered(this=column(ROW))]
-    )
-    rank = exp.Window(this=call("row_number"), partition_by=[column(BATCH)], order=order)
-    ranked = exp.select(column(BATCH), column(ROW), aliased(rank, _RANK))
+    rank = aliased(row_number([BATCH], *by_hash(ROW)), _RANK)
+    ranked = exp.select(column(BATCH), column(ROW), rank)
     ranked = ranked.from_(identifier_table(view))
     query = exp.select(column(BATCH), column(ROW)).from_(ranked.subquery("ranked"))
     return query.where(exp.LTE(this=column(_RANK), expression=literal(limit)))
@@ -332,19 +329,13 @@ def compared_type(ours: str, theirs: str) -> str:
     if types & FLOATS and all(is_number(t) for t in types):
         return "double"
     if all(is_number(t) for t in types):
-        return _decimal_of(types)
+        # The decimal that holds the values of decimals and whole numbers. Where none does, it holds
+        # all whole parts: one that did not fit would be null, on both sides.
+        whole, scale = joint_digits(types)
+        return f"decimal({min(whole + scale, _DIGITS)},{min(scale, _DIGITS - whole)})"
     if types <= {"date", "timestamp", "timestamp_ntz"}:
         return "timestamp" if "timestamp" in types else "timestamp_ntz"
     return "string"
-
-
-def _decimal_of(types: Iterable[str]) -> str:
-    """The decimal that holds the values of decimals and whole numbers.
-
-    Where none does, it holds all whole parts: one that did not fit would be null, on both sides.
-    """
-    whole, scale = joint_digits(types)
-    return f"decimal({min(whole + scale, _DIGITS)},{min(scale, _DIGITS - whole)})"
 
 
 def _typed(column_: ComparedColumn) -> exp.Expr:

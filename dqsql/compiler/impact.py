@@ -141,7 +141,8 @@ class _Flows:
             mine = list(projection.find_all(exp.Column))
             inside.update(map(id, mine))
             if projection.is_star:
-                columns[STAR] = columns.get(STAR, _NONE) | self._all(scope)
+                everything = map(self._columns, scope.sources.values())
+                columns[STAR] = columns.get(STAR, _NONE).union(*everything)
                 continue
             leaves = [self._leaves(scope, c) for c in mine]
             columns[projection.alias_or_name.lower()] = _NONE.union(*leaves)
@@ -171,11 +172,8 @@ class _Flows:
             return _NONE if key is None else frozenset({(key, name)})
         return _NONE
 
-    def _all(self, scope: Scope) -> _Leaves:
-        """All columns of all that a scope reads."""
-        return _NONE.union(*(frozenset(self._columns(s)) for s in scope.sources.values()))
-
     def _columns(self, source: object) -> Iterator[_Leaf]:
+        """All columns of something that a scope reads."""
         if isinstance(source, Scope):
             for leaves in self.of(source)[0].values():
                 yield from leaves
@@ -217,7 +215,7 @@ class Impacts:
     def of(self, model: CheckModel, column: str | None, columns: Collection[str]) -> Impact:
         """Who reads a check model's relation, or one of its `columns`."""
         about = "model" if column is None else "column"
-        start = (model.config.extra.get("dbt") or {}).get("unique_id")
+        start = model.dbt.get("unique_id")
         root = next((r for r in self.readers if r.unique_id == start), None)
         key = None if root is None or root.relation is None else relation_key(root.relation)
         if root is None or key is None:

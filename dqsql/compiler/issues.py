@@ -234,14 +234,11 @@ class Injection:
             column("dqsql_column"),
             column("issue", "made"),
         )
-        return exp.select(
-            aliased(name, _VARIANT),
-            aliased(call("explode", self._as_column(column("rows", "made"))), VALUE),
-        ).from_(exploded.subquery("variants"))
-
-    def _as_column(self, rows: exp.Expr) -> exp.Expr:
-        """The values of a variant's rows as those of a column."""
-        return formula(_TIMES, rows) if self.family is Family.TIME else rows
+        rows: exp.Expr = column("rows", "made")
+        values = formula(_TIMES, rows) if self.family is Family.TIME else rows
+        return exp.select(aliased(name, _VARIANT), aliased(call("explode", values), VALUE)).from_(
+            exploded.subquery("variants")
+        )
 
     def _variants(self, library: MacroLibrary) -> Iterator[tuple[str, exp.Expr]]:
         yield CLEAN, call("array", column(VALUE))

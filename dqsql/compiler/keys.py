@@ -126,6 +126,26 @@ def not_null(value: exp.Expr) -> exp.Expr:
     return exp.Not(this=exp.Is(this=exp.Paren(this=value), expression=exp.Null()))
 
 
+def row_number(partition: Sequence[str], *order: exp.Expr) -> exp.Window:
+    """The place of a row, from 1, among those that agree in some columns."""
+    return exp.Window(
+        this=call("row_number"),
+        partition_by=[column(name) for name in partition],
+        order=exp.Order(expressions=[exp.Ordered(this=value) for value in order]),
+    )
+
+
+def by_hash(name: str) -> tuple[exp.Expr, exp.Expr]:
+    """An order that looks random, and is the same whenever it is asked for."""
+    return call("xxhash64", column(name)), column(name)
+
+
+def as_json(parts: Sequence[exp.Expr]) -> exp.Expr:
+    """Columns of a row as JSON text, those that are null among them."""
+    options = call("map", literal("ignoreNullFields"), literal("false"))
+    return call("to_json", call("struct", *parts), options) if parts else literal("{}")
+
+
 def relation_table(sql: str) -> exp.Table:
     """A relation of the compiler's SQL text as a table of a FROM clause."""
     return exp.to_table(sql, dialect="spark")
@@ -158,7 +178,12 @@ def short_names(columns: tuple[str, ...]) -> dict[str, str]:
 
 
 def _fingerprint(text: str) -> str:
-    return hashlib.sha256(" ".join(text.lower().split()).encode()).hexdigest()[:8]
+    return short_hash(" ".join(text.lower().split()))
+
+
+def short_hash(text: str) -> str:
+    """Eight digits that tell a text from others."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _between_words(match: re.Match[str]) -> str:

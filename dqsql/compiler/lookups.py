@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dqsql.compiler.keys import not_null, relation_table
-from dqsql.compiler.trees import nodes
+from dqsql.compiler.trees import called, calls_of
 from dqsql.dialect import aliased, column, identifier, parse_expression, to_sql
 from dqsql.model.plan import StateColumn
 
@@ -47,11 +47,7 @@ class Lookup:
 
 def lookups_in(node: exp.Expr) -> Iterator[Lookup]:
     """The lookups of a compiled expression, in order."""
-    return (_lookup(call) for call in _calls(node))
-
-
-def _calls(node: exp.Expr) -> Iterator[exp.Anonymous]:
-    return (call for call in nodes(node, exp.Anonymous) if str(call.this).lower() in _WORDS)
+    return (_lookup(call) for call in calls_of(node, _WORDS))
 
 
 def _lookup(call: exp.Anonymous) -> Lookup:
@@ -60,7 +56,7 @@ def _lookup(call: exp.Anonymous) -> Lookup:
         relation.this,
         tuple(to_sql(c) for c in pairs[0::2]),
         tuple(str(k.this) for k in pairs[1::2]),
-        str(call.this).lower() == _AMONG_UNIQUE,
+        called(call) == _AMONG_UNIQUE,
     )
 
 
@@ -76,7 +72,7 @@ def with_lookups(state: StateColumn, changed: Mapping[Lookup, Lookup]) -> StateC
 
     def rewritten(part: exp.Expr) -> exp.Expr:
         root = exp.Paren(this=part.copy())
-        for call in list(_calls(root)):
+        for call in list(calls_of(root, _WORDS)):
             if _lookup(call) in changed:
                 call.replace(changed[_lookup(call)].call())
         built: exp.Expr = root.this
@@ -99,7 +95,7 @@ def with_matches(query: exp.Select) -> exp.Select:
     query = query.copy()
     # Unqualified names of the model must stay unambiguous: each name has the alias in it.
     aliases = {lookup: f"{_ALIAS}{i}" for i, lookup in enumerate(lookups)}
-    for call in list(_calls(query)):
+    for call in list(calls_of(query, _WORDS)):
         call.replace(_no_match(_lookup(call), aliases[_lookup(call)]))
     matches = (
         aliased(exp.Exists(this=_matching(lookup, alias)), alias)

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import BATCH, batch_text, model_table, not_null
+from dqsql.compiler.keys import (
+    BATCH,
+    as_json,
+    batch_text,
+    by_hash,
+    model_table,
+    not_null,
+    row_number,
+)
 from dqsql.compiler.lookups import with_matches
 from dqsql.compiler.privacy import hashed
 from dqsql.compiler.rowchecks import FailingRows
@@ -74,11 +82,9 @@ class MarkedRows:
         """Whether the row's value (or tuple) occurs in another row of the batch, too."""
         batch = batch_text(self.plan.model)
         some = exp.Paren(this=exp.or_(*(not_null(c.copy()) for c in table.columns)))
-        counted = some if table.where is None else where_met(table.where, some)
+        counted = where_met(table.where, some)
         mark = formula("case when {0} then 1 end", exp.Paren(this=counted))
-        values = [self._comparable(c) for c in table.columns]
-        if table.where is not None:
-            values = [where_met(table.where, value) for value in values]
+        values = [where_met(table.where, self._comparable(c)) for c in table.columns]
         keys = [*([batch] if batch is not None else []), *values]
         times = exp.Window(this=call("count", mark), partition_by=keys)
         return formula("coalesce({0}, false) and {1} > 1", exp.Paren(this=counted.copy()), times)
@@ -159,21 +165,17 @@ class SplitQuery(MarkedRows):
         Of odd rows also the reasons: a JSON object by check.
         """
         marks = [
-            formula(
-                "case when {0} then {1} end", self._fails(f), literal(_short(f.check.id, self.plan))
-            )
-            for f in self.failing
+            where_met(self._fails(f), literal(_short(f.check.id, self.plan))) for f in self.failing
         ]
         routed = [self._fails(f) for f in self.failing if f.check.id in self.routing]
         for batch, names in self.whole.items():
             inside = exp.EQ(this=column(ROW_BATCH), expression=exp.Literal.string(batch))
             routed.append(inside)
-            marks += [formula("case when {0} then {1} end", inside, literal(n)) for n in names]
+            marks += [where_met(inside, literal(n)) for n in names]
         for mark, column_name in self._odd():
             is_odd = not_null(column(column_name))
             routed += [is_odd] if mark.routes else []
-            name = literal(_short(mark.check, self.plan))
-            marks.append(formula("case when {0} then {1} end", is_odd.copy(), name))
+            marks.append(where_met(is_odd, literal(_short(mark.check, self.plan))))
         # An array of nothing has no type.
         none = formula("cast(array() as array<string>)")
         ids = call("array_compact", call("array", *marks)) if marks else none
@@ -267,17 +269,8 @@ class SampleQuery(MarkedRows):
 
     def query(self) -> exp.Select:
         """Rows of batch, check_id, the row as JSON text, and its place in the sample from 1."""
-        order = exp.Order(
-            expressions=[
-                exp.Ordered(this=call("xxhash64", column(ROW))),
-                exp.Ordered(this=column(ROW)),
-            ]
-        )
-        rank = exp.Window(
-            this=call("row_number"), partition_by=[column(BATCH), column(CHECK)], order=order
-        )
-        keys = [column(BATCH), column(CHECK), column(ROW)]
-        ranked = exp.select(*keys, aliased(rank, RANK))
+        rank = aliased(row_number([BATCH, CHECK], *by_hash(ROW)), RANK)
+        ranked = exp.select(*map(column, (BATCH, CHECK, ROW)), rank)
         ranked = ranked.from_(self._by_check().subquery("by_check"))
         if self.limit is None:
             return ranked
@@ -291,10 +284,7 @@ class SampleQuery(MarkedRows):
 
     def _failing(self) -> exp.Select:
         """Rows with the ids of the checks that they fail, those that fail any."""
-        marks = [
-            formula("case when {0} then {1} end", self._fails(f), literal(f.check.id))
-            for f in self.failing
-        ]
+        marks = [where_met(self._fails(f), literal(f.check.id)) for f in self.failing]
         ids = call("array_compact", call("array", *marks))
         text = as_json([aliased(self._written(n), n) for n in self.columns])
         batch = aliased(column(ROW_BATCH), BATCH)
@@ -312,9 +302,3 @@ class SampleQuery(MarkedRows):
         """A column as JSON can hold it: of geometries the well-known binary, as hex digits."""
         textless = is_textless(type_of(name, self.batches.types))
         return call("hex", call("st_asbinary", column(name))) if textless else column(name)
-
-
-def as_json(parts: Sequence[exp.Expr]) -> exp.Expr:
-    """Columns of a row as JSON text, those that are null among them."""
-    options = call("map", literal("ignoreNullFields"), literal("false"))
-    return call("to_json", call("struct", *parts), options) if parts else literal("{}")

@@ -10,7 +10,6 @@ SELECT reads, start nothing anew: they are told.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +19,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import check_batch_by
+from dqsql.compiler.keys import check_batch_by, short_hash
 from dqsql.compiler.made import Definitions, rows_of, upstream_of
-from dqsql.compiler.output_columns import row_columns
+from dqsql.compiler.output_columns import columns_of
 from dqsql.compiler.states import ROWS
 from dqsql.compiler.trees import renamed
 from dqsql.dialect import to_sql
@@ -30,7 +29,6 @@ from dqsql.model.plan import FrequencyTable, Metric, Plan, StateColumn
 from dqsql.model.project import CheckModel, Scope
 from dqsql.model.types import WHOLE_NUMBERS
 
-_DIGITS = 8
 _OTHER_ROWS = "the SELECT has another FROM, WHERE or the like than before"
 
 
@@ -68,7 +66,7 @@ class Meaning:
         `models` are those of the project, of which it may read some.
         """
         wanted = {n for m in plan.metrics if m.scope is Scope.CUMULATIVE for n in m.states}
-        read = {c for s in plan.states if s.name in wanted for c in _columns(s)}
+        read = _columns(s for s in plan.states if s.name in wanted)
         known, definitions = _lower(types), Definitions.of(plan.model.sql)
         columns = {c: (_hash(definitions.behind(c)), known.get(c, "")) for c in sorted(read)}
         by = check_batch_by(plan.model)
@@ -81,12 +79,12 @@ class Meaning:
             rows |= {name: _hash(texts) for name, texts in made_upstream.items()}
         own = {alias for monitor in plan.monitors for alias in monitor.metrics}
         compared = {n for m in plan.metrics if m.alias in own for n in m.states}
-        seen = {c for s in plan.states if s.name in compared for c in _columns(s)}
+        seen = _columns(s for s in plan.states if s.name in compared)
         return cls(
             batch_by_text(plan.model),
             columns,
             batch_type,
-            _segments(plan.model),
+            plan.model.config.segment_by,
             made,
             rows,
             {c: _hash(definitions.computed(c)) for c in sorted(seen & known.keys())},
@@ -216,12 +214,7 @@ def other_batch_by(model: CheckModel, text: str) -> str | None:
 def other_segments(model: CheckModel, text: str) -> bool:
     """Whether the `segment_by` of an earlier meaning is another than the model has now."""
     before = Meaning.read(text)
-    return before is not None and before.segment_by not in (None, _segments(model))
-
-
-def _segments(model: CheckModel) -> tuple[str, ...]:
-    """As written: so segments are called."""
-    return tuple(model.config.segment_by)
+    return before is not None and before.segment_by not in (None, model.config.segment_by)
 
 
 def _bare(sql: str) -> str:
@@ -236,19 +229,14 @@ def with_meaning(plan: Plan, types: Mapping[str, str]) -> Plan:
     known, definitions = _lower(types), Definitions.of(plan.model.sql)
 
     def about(state: StateColumn) -> str:
-        read = sorted(_columns(state))
+        read = sorted(_columns([state]))
         return _hash([(c, known.get(c, ""), definitions.behind(c)) for c in read])
 
     abouts = {s.name: about(s) for s in plan.states if s.over_rows and s.name != ROWS}
     names = {name: _name(name, digest) for name, digest in abouts.items()}
-    states: list[StateColumn] = []
-    for state in plan.states:
-        source = state.source
-        if isinstance(source, FrequencyTable):
-            source = replace(source, about=f"{source.about}{abouts[state.name]}")
-        states.append(_renamed_state(replace(state, source=source), names))
+    states = tuple(_renamed_state(s, names, abouts.get(s.name, "")) for s in plan.states)
     metrics = tuple(_with_names(m, names) for m in plan.metrics)
-    return _with_own_states(replace(plan, states=tuple(states), metrics=metrics))
+    return _with_own_states(replace(plan, states=states, metrics=metrics))
 
 
 def _with_own_states(plan: Plan) -> Plan:
@@ -265,7 +253,7 @@ def _with_own_states(plan: Plan) -> Plan:
         if metric.scope is Scope.CUMULATIVE and _may_part([by_name[n] for n in metric.states]):
             suffix = _hash(sorted(metric.states))
             names = {name: f"{name}_{suffix}" for name in metric.states}
-            own.update((names[n], _copy(by_name[n], names, suffix)) for n in names)
+            own.update((names[n], _renamed_state(by_name[n], names, suffix)) for n in names)
         metrics.append(_with_names(metric, names))
     if not own:
         return plan
@@ -283,19 +271,18 @@ def _may_part(states: Sequence[StateColumn]) -> bool:
     return len(states) > 1 and (tables[0] is None or any(t != tables[0] for t in tables))
 
 
-def _copy(state: StateColumn, names: Mapping[str, str], suffix: str) -> StateColumn:
-    """The same state under another name, over counts of values of its own."""
+def _renamed_state(state: StateColumn, names: Mapping[str, str], about: str) -> StateColumn:
+    """A state under the name that it is given, with what its merge reads.
+
+    If it is taken over counts of values, these are told from those of others by `about`.
+    """
     source = state.source
     if isinstance(source, FrequencyTable):
-        source = replace(source, about=f"{source.about}{suffix}")
-    return _renamed_state(replace(state, source=source), names)
-
-
-def _renamed_state(state: StateColumn, names: Mapping[str, str]) -> StateColumn:
-    """A state under the name that it is given, with what its merge reads."""
+        source = replace(source, about=f"{source.about}{about}")
     merge = None if state.merge is None else renamed(state.merge, names)
     group = tuple(names.get(n, n) for n in state.group)
-    return replace(state, name=names.get(state.name, state.name), merge=merge, group=group)
+    name = names.get(state.name, state.name)
+    return replace(state, name=name, merge=merge, group=group, source=source)
 
 
 def _name(name: str, about: str) -> str:
@@ -312,9 +299,9 @@ def _with_names(metric: Metric, names: Mapping[str, str]) -> Metric:
     return replace(metric, finish=renamed(metric.finish, names), states=states)
 
 
-def _columns(state: StateColumn) -> set[str]:
-    return {c.parts[0].name.lower() for part in state.over_rows for c in row_columns(part)}
+def _columns(states: Iterable[StateColumn]) -> set[str]:
+    return {name.lower() for name in columns_of(states)}
 
 
 def _hash(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:_DIGITS]
+    return short_hash(json.dumps(content))

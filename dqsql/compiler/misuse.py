@@ -17,6 +17,7 @@ from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.compiler.comparisons import number, reads_as_number
 from dqsql.compiler.trees import (
     aggregate_call,
+    called,
     has_aggregate,
     is_aggregate_node,
     nodes,
@@ -245,8 +246,7 @@ def _no_number(operand: exp.Expr) -> str | None:
     """The text of a literal that is no number, or `1 day` of an interval; None otherwise."""
     if isinstance(operand, exp.Interval) and isinstance(operand.this, exp.Literal):
         return f"{operand.this.this} {operand.args.get('unit') or ''}".strip()
-    is_text = isinstance(operand, exp.Literal) and operand.is_string
-    return str(operand.this) if is_text and not reads_as_number(str(operand.this)) else None
+    return operand.name if operand.is_string and not reads_as_number(operand.name) else None
 
 
 def _days(operand: exp.Expr, span: Span) -> str | None:
@@ -264,13 +264,11 @@ def refuse_broken_regex(expanded: exp.Expr, span: Span) -> None:
     """Refuse a regular expression that Java cannot compile either. Raises CompileError."""
     for node in expanded.find_all(exp.RegexpLike, exp.Anonymous):
         regex = node.expression if isinstance(node, exp.RegexpLike) else _regex_argument(node)
-        while isinstance(regex, exp.Paren):
-            regex = regex.this
+        regex = regex and regex.unnest()
         if not isinstance(regex, exp.Literal | exp.RawString):
             continue
         text = str(regex.this)
-        problem = _regex_problem(text)
-        if problem is not None:
+        if problem := _regex_problem(text):
             raise CompileError(
                 f"the regular expression {text!r} is not valid: {problem}",
                 span=span,
@@ -280,7 +278,7 @@ def refuse_broken_regex(expanded: exp.Expr, span: Span) -> None:
 
 
 def _regex_argument(node: exp.Expr) -> exp.Expr | None:
-    named = str(node.this).lower() in _REGEX_FUNCTIONS and len(node.expressions) > 1
+    named = called(node) in _REGEX_FUNCTIONS and len(node.expressions) > 1
     return node.expressions[1] if named else None
 
 
@@ -309,7 +307,7 @@ def refuse_ranks(expanded: exp.Expr, metric_name: MetricName, span: Span) -> Non
         given = node.expressions[1].unnest()
         ranks = given.expressions if isinstance(given, exp.Array | exp.Anonymous) else [given]
         for rank in ranks:
-            value, is_text = number(rank), isinstance(rank, exp.Literal) and rank.is_string
+            value, is_text = number(rank), rank.is_string
             if is_text and reads_as_number(str(rank.this)):
                 value = float(str(rank.this))
             if 0 <= value <= 1 if value is not None else not is_text:
@@ -334,16 +332,14 @@ def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
 
 def is_numeric(node: exp.Expr) -> bool:
     """Whether an operand is a number whatever the types of columns are."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Filter):
-        node = node.this
+    node = node.unnest()
+    node = node.this if isinstance(node, exp.Filter) else node
     if isinstance(node, exp.Div | exp.Mul | exp.Mod | exp.Neg):
         return True
     if isinstance(node, exp.Add | exp.Sub):
         # A date and a number make a date.
         return is_numeric(node.left) and is_numeric(node.right)
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() in _NUMERIC
+    return called(node) in _NUMERIC
 
 
 def require_column(

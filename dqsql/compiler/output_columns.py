@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.predicates import MetricUse
 from dqsql.errors import CompileError, UnknownNameError, nearest
+from dqsql.model.plan import StateColumn
 from dqsql.model.project import Annotation, CheckModel, Target
 
 CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -88,3 +89,9 @@ def row_columns(metric: exp.Expr) -> Iterator[exp.Column]:
     children = own.over_rows(metric.expressions) if own else list(metric.iter_expressions())
     for child in children:
         yield from row_columns(child)
+
+
+def columns_of(states: Iterable[StateColumn]) -> set[str]:
+    """The columns of the model's SELECT that states are computed of."""
+    parts = (part for state in states for part in state.over_rows)
+    return {c.parts[0].name for part in parts for c in row_columns(part)}

@@ -21,7 +21,7 @@ from dqsql.compiler.monitors import (
     with_declared_cadence,
     with_named_columns,
 )
-from dqsql.compiler.output_columns import OutputColumns, case_matters, row_columns
+from dqsql.compiler.output_columns import OutputColumns, case_matters, columns_of
 from dqsql.compiler.predicates import MetricUse, Predicate
 from dqsql.compiler.privacy import (
     pii_columns,
@@ -33,6 +33,7 @@ from dqsql.compiler.privacy import (
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MonitorCall, Resolver
 from dqsql.compiler.states import ROW_COLUMNS, StateRegistry
+from dqsql.compiler.trees import called
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, nearest
 from dqsql.model.monitors import AUTO, MonitorUse, monitor_specs
@@ -164,13 +165,11 @@ class _ModelCompiler:
             )
             self.checks.append(self._check(annotation, limits))
         except DqsqlError as error:
-            self.rejected.append(error if error.span else _at(error, annotation.span))
-            self.refused.append((self._refused(annotation), self.rejected[-1]))
-
-    def _refused(self, annotation: Annotation) -> Check:
-        """A check in place of an annotation that does not compile."""
-        check = refused_check(self.model, annotation.expression.strip(), annotation.span)
-        return replace(check, **self._declared(annotation, annotation.column))
+            error.span = error.span or annotation.span
+            self.rejected.append(error)
+            check = refused_check(self.model, annotation.expression.strip(), annotation.span)
+            check = replace(check, **self._declared(annotation, annotation.column))
+            self.refused.append((check, error))
 
     def _declared(self, annotation: Annotation, about: str | None) -> dict[str, Any]:
         """The fields of `Declared` of a check or monitor that is about a column."""
@@ -243,9 +242,7 @@ class _ModelCompiler:
     def _only_column(self, metrics: Sequence[Metric], annotation: Annotation) -> str | None:
         """The column of a condition such as `satisfies(price > 0)`; None where it has several."""
         states = (s for m in metrics for s in self.states.named(m.states))
-        read = {
-            c.parts[0].name.lower() for s in states for p in s.over_rows for c in row_columns(p)
-        }
+        read = {c.lower() for c in columns_of(states)}
         # Not those of `where`.
         columns = parse_expression(annotation.expression).find_all(exp.Column)
         named = {c.parts[0].name.lower(): c.parts[0].name for c in columns}
@@ -284,7 +281,8 @@ class _ModelCompiler:
         severity = annotation.settings.severity or spec.severity or self._severity(annotation)
         own = call.kind if spec.severity is severity else ""
         thresholds.refuse_idle_after(annotation, severity, own)
-        watched = self._watched(annotation, call)
+        use = MonitorUse(call.args, annotation, self.model, self._options(annotation, call))
+        watched = self._watched(call.kind, use)
         self._refuse_withheld(annotation, watched)
         about = {w.about for w in watched if w.about}
         named = spec.compared and len(about) == 1
@@ -295,7 +293,9 @@ class _ModelCompiler:
             arguments={str(i): a for i, a in enumerate(call.args)} | call.kwargs,
             watched=watched,
             demand=call.demand,
-            relations=self._relations(annotation, call),
+            relations=tuple(
+                self.relations.named(name, annotation.span).sql for name in spec.relations(use)
+            ),
         )
 
     def _refuse_withheld(self, annotation: Annotation, watched: Sequence[Watched]) -> None:
@@ -312,21 +312,13 @@ class _ModelCompiler:
                 hint="watch what is no value of a row: completeness, count_distinct, mean",
             )
 
-    def _relations(self, annotation: Annotation, call: MonitorCall) -> tuple[str, ...]:
-        """The other relations that a monitor reads."""
-        use = MonitorUse(call.args, annotation, self.model, self._options(annotation, call))
-        names = monitor_specs()[call.kind].relations(use)
-        return tuple(self.relations.named(name, annotation.span).sql for name in names)
-
-    def _watched(self, annotation: Annotation, call: MonitorCall) -> tuple[Watched, ...]:
+    def _watched(self, kind: str, monitor: MonitorUse) -> tuple[Watched, ...]:
         """The metrics that a monitor needs; the rows are those of its `where`."""
-        options = self._options(annotation, call)
-        use = MonitorUse(call.args, annotation, self.model, options)
-        wanted = watched_metrics(call.kind, use)
+        annotation = monitor.annotation
         settings = CheckSettings(where=annotation.settings.where, scope=annotation.settings.scope)
         watched: list[Watched] = []
-        for metric in wanted:
-            _require_metric(metric.expression, call.kind, annotation)
+        for metric in watched_metrics(kind, monitor):
+            _require_metric(metric.expression, kind, annotation)
             about = replace(
                 annotation,
                 expression=f"({metric.expression}) is not null",
@@ -335,11 +327,9 @@ class _ModelCompiler:
                 candidates=(),
                 unbound=None,
             )
-            predicate = self.resolver.predicate(about, self._named.known)
-            self._named.require(predicate.metrics, annotation)
             watched.extend(
                 Watched(metric.family, metric.name, self._metric(use, about).alias, metric.about)
-                for use in predicate.metrics
+                for use in self._predicate(about).metrics
             )
         return tuple(watched)
 
@@ -466,9 +456,8 @@ def _has_text(finish: exp.Expr) -> bool:
     node = finish.unnest()
     if isinstance(node, exp.Case):
         return all(_has_text(branch.args["true"]) for branch in node.args["ifs"])
-    if not isinstance(node, exp.Anonymous) or str(node.this).lower() != "named_struct":
-        return False
-    return [e.name for e in node.expressions[::2]] == ["value", "text"]
+    names = [e.name for e in node.expressions[::2]]
+    return called(node) == "named_struct" and names == ["value", "text"]
 
 
 def _shared_column(metrics: Sequence[Metric]) -> str | None:
@@ -482,8 +471,3 @@ def _notes(states: Sequence[StateColumn]) -> tuple[str, ...]:
         for s in states
         if not s.mergeable and s.source is None
     )
-
-
-def _at(error: DqsqlError, span: Span) -> DqsqlError:
-    error.span = span
-    return error

@@ -34,25 +34,6 @@ _SPLIT = (
 
 
 @dataclass(frozen=True)
-class MetricUse:
-    """A metric as it occurs in a check: its SQL over the model's rows, and how to name it."""
-
-    name: str
-    column: str | None
-    parameters: str
-    text: str
-    sql: exp.Expr
-
-
-@dataclass(frozen=True)
-class Predicate:
-    """A boolean expression whose operands `m[i]` stand for `metrics[i]`."""
-
-    ast: exp.Expr
-    metrics: tuple[MetricUse, ...]
-
-
-@dataclass(frozen=True)
 class Label:
     """The name of a metric macro's expansion, kept on its AST node."""
 
@@ -64,6 +45,21 @@ class Label:
     def __deepcopy__(self, memo: dict[int, object]) -> Label:
         """Itself: copies of a tree, of which there are many, copy what is kept on its nodes."""
         return self
+
+
+@dataclass(frozen=True)
+class MetricUse(Label):
+    """A metric as it occurs in a check: how to name it, and its SQL over the model's rows."""
+
+    sql: exp.Expr
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A boolean expression whose operands `m[i]` stand for `metrics[i]`."""
+
+    ast: exp.Expr
+    metrics: tuple[MetricUse, ...]
 
 
 def placeholder(index: int) -> exp.Column:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dqsql.compiler.trees import called
 from dqsql.dialect import as_type
 from dqsql.model.batches import Moment, as_text, before, end_of, read_time
 from dqsql.model.types import TIMES, type_of
@@ -117,7 +118,7 @@ def batch_moment(batch_by: exp.Expr, batch: str) -> dt.datetime | None:
     pattern = _pattern(bare)
     if pattern is not None:
         return _parsed(batch, _PATTERNS[pattern][0])
-    if isinstance(bare, exp.Anonymous) and _name(bare) == "year":
+    if called(bare) == "year":
         return _parsed(batch, "%Y")
     return read_time(batch)
 
@@ -186,20 +187,17 @@ def _step(node: exp.Expr) -> tuple[exp.Expr, str | None] | None:
             return node.this, "day"
         same = kind in ("timestamp", "timestamp_ntz", "timestamp_ltz", "string")
         return (node.this, None) if same else None
-    if not isinstance(node, exp.Anonymous):
-        return None
-    name, args = _name(node), node.expressions
+    name, args = called(node), node.expressions
     if name in ("date", "to_date") and len(args) == 1:
         return args[0], "day"
     if name == "to_timestamp" and len(args) == 1:
         return args[0], None
-    if len(args) != 2:
-        return None
-    if name == "date_trunc":
-        return _with_unit(args[1], _UNITS.get(_text(args[0]).lower()))
-    if name == "trunc":
+    if name == "date_trunc" and len(args) == 2:
+        unit = _UNITS.get(_text(args[0]).lower())
+        return (args[1], unit) if unit is not None else None
+    if name == "trunc" and len(args) == 2:
         unit = _UNITS.get(_text(args[1]).lower())
-        return _with_unit(args[0], unit if unit in _DATE_UNITS else None)
+        return (args[0], unit) if unit in _DATE_UNITS else None
     return None
 
 
@@ -208,19 +206,15 @@ def _spelling(node: exp.Expr) -> tuple[exp.Expr, str] | None:
     pattern = _pattern(node)
     if pattern is not None:
         return node.expressions[0], _PATTERNS[pattern][1]
-    is_year = isinstance(node, exp.Anonymous) and _name(node) == "year"
-    return (node.expressions[0], "year") if is_year and len(node.expressions) == 1 else None
-
-
-def _with_unit(argument: exp.Expr, unit: str | None) -> tuple[exp.Expr, str] | None:
-    return None if unit is None else (argument, unit)
+    is_year = called(node) == "year" and len(node.expressions) == 1
+    return (node.expressions[0], "year") if is_year else None
 
 
 def _pattern(node: exp.Expr) -> str | None:
     """The pattern of a `date_format` that is known."""
-    if not isinstance(node, exp.Anonymous) or _name(node) != "date_format":
+    if called(node) != "date_format" or len(node.expressions) != 2:
         return None
-    text = _text(node.expressions[1]) if len(node.expressions) == 2 else ""
+    text = _text(node.expressions[1])
     return text if text in _PATTERNS else None
 
 
@@ -257,9 +251,7 @@ def tried(text: str, spark_type: str) -> exp.Expr:
 
 def _prefix_of(node: exp.Expr) -> exp.Column | None:
     """The column of `substr(column, 1, n)` or `left(column, n)`."""
-    if not isinstance(node, exp.Anonymous):
-        return None
-    name, args = _name(node), node.expressions
+    name, args = called(node), node.expressions
     numbers = [a.this for a in args[1:] if isinstance(a, exp.Literal) and not a.is_string]
     is_prefix = (name in ("substr", "substring") and len(args) == 3 and numbers[:1] == ["1"]) or (
         name == "left" and len(args) == 2
@@ -299,9 +291,5 @@ def _type_of(reference: exp.Column, types: Mapping[str, str]) -> str:
     return type_of(reference.name, types) if len(reference.parts) == 1 else ""
 
 
-def _name(node: exp.Anonymous) -> str:
-    return str(node.this).lower()
-
-
 def _text(node: exp.Expr) -> str:
-    return str(node.this) if isinstance(node, exp.Literal) and node.is_string else ""
+    return node.name if node.is_string else ""

@@ -20,7 +20,7 @@ from dqsql.compiler.counts import (
 )
 from dqsql.compiler.cumulative import cumulative_states, prefix_query, total_query
 from dqsql.compiler.keys import BATCH, SEGMENT, batch_columns, identifier_table, model_view
-from dqsql.compiler.output_columns import row_columns
+from dqsql.compiler.output_columns import columns_of
 from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.compiler.segments import batches_query
 from dqsql.compiler.trees import has_aggregate
@@ -47,18 +47,15 @@ def shuffles(query: exp.Expr) -> int:
 
 
 def _own_shuffles(select: exp.Select) -> int:
-    number = len(select.args.get("joins") or ())
     projections = select.expressions
+    number = len(select.args.get("joins") or ()) + bool(select.args.get("distinct"))
     number += sum(1 for p in projections for _ in p.find_all(exp.Exists))
-    windows = [w for p in projections for w in p.find_all(exp.Window)]
-    number += 1 if windows else 0
-    if select.args.get("distinct"):
-        number += 1
+    number += any(p.find(exp.Window) for p in projections)
     aggregated = select.args.get("group") is not None or any(
         has_aggregate(p) for p in projections if not p.find(exp.Window, exp.Query)
     )
     distinct = any(p.find(exp.Distinct) for p in projections)
-    return number + (1 + int(distinct) if aggregated else 0)
+    return number + (1 + distinct if aggregated else 0)
 
 
 def over_budget(
@@ -219,9 +216,3 @@ def columns_read(model: CheckModel, states: Iterable[StateColumn]) -> tuple[str,
     """The columns of the model's SELECT that a scan of the given states reads, sorted."""
     names = columns_of(states)
     return tuple(sorted(names.union(batch_columns(model), model.config.segment_by)))
-
-
-def columns_of(states: Iterable[StateColumn]) -> set[str]:
-    """The columns of the model's SELECT that states are computed of."""
-    parts = (part for state in states for part in state.over_rows)
-    return {c.parts[0].name for part in parts for c in row_columns(part)}

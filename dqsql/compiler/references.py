@@ -25,6 +25,7 @@ from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import ORPHAN, lookups_in
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.privacy import private_of_relation
+from dqsql.compiler.trees import called, parts_of
 from dqsql.dialect import parse_prefix, quoted, to_sql, unquoted
 from dqsql.errors import CompileError, Span, nearest
 from dqsql.model.plan import Relation
@@ -53,7 +54,7 @@ class RelationNames:
         Raises CompileError.
         """
         for call in list(ast.find_all(exp.Anonymous)):
-            name = str(call.this).lower()
+            name = called(call)
             own = find_own(call)
             names_relation = own is not None and own.names_relation
             if name == ORPHAN or names_relation:
@@ -87,7 +88,7 @@ class RelationNames:
                 span=span,
                 hint="for example, beside a column: @references(airports, faa)",
             )
-        columns, keys = _parts(call.expressions[0]), _parts(call.expressions[2])
+        columns, keys = parts_of(call.expressions[0]), parts_of(call.expressions[2])
         if len(columns) != len(keys):
             raise CompileError(
                 f"{len(columns)} columns cannot refer to {len(keys)} keys", span=span
@@ -101,17 +102,17 @@ class RelationNames:
         return self._relation(parse_prefix(text, span), span)
 
     def _relation(self, node: exp.Expr, span: Span) -> Relation:
-        relation = self._find(_unwrapped(node), span)
+        relation = self._find(node.unnest(), span)
         return self.used.setdefault(relation.sql, relation)
 
     def _find(self, node: exp.Expr, span: Span) -> Relation:
-        if isinstance(node, exp.Anonymous) and str(node.this).lower() in ("ref", "source"):
-            names = [_name(a) for a in node.expressions]
-            if str(node.this).lower() == "ref" and names:
+        if called(node) in ("ref", "source"):
+            names = [a.name for a in node.expressions]
+            if called(node) == "ref" and names:
                 return self._model(names[-1], span)
             if len(names) == 2:
                 return self._source(names[0], names[1], span)
-        if isinstance(node, exp.Literal) and node.is_string:
+        if node.is_string:
             # A name with spaces or hyphens is an expression to a parser.
             if node.this in self.models:
                 return self._model(node.this, span)
@@ -223,30 +224,15 @@ def _unique_key(annotation: Annotation) -> frozenset[str]:
     return frozenset(n for n in (*names, (column or "").lower()) if n)
 
 
-def _unwrapped(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
-
-
-def _parts(node: exp.Expr) -> list[exp.Expr]:
-    node = _unwrapped(node)
-    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
-
-
 def _key_text(key: exp.Expr) -> exp.Expr:
     """A key as SQL text in a literal: a name, or an expression over the relation's columns."""
-    if isinstance(key, exp.Literal) and key.is_string:
+    if key.is_string:
         # With or without backticks, as names are written elsewhere.
         return exp.Literal.string(quoted(unquoted(key.this)))
     key = key.copy()
     for name in key.find_all(exp.Identifier):
         name.set("quoted", True)
     return exp.Literal.string(to_sql(key))
-
-
-def _name(node: exp.Expr) -> str:
-    return str(node.this) if isinstance(node, exp.Literal) else node.name
 
 
 def _plain(text: str) -> str:

@@ -96,7 +96,7 @@ class Resolver:
                 hint=f"compare it, for example: @{to_sql(ast)} < 0.2",
             )
         positional, named = split_arguments(args)
-        if self._catalog.check(name) and any(_is_text(a) for a in positional):
+        if self._catalog.check(name) and any(a.is_string for a in positional):
             # `@pattern('<digit>+')`: given what to look for, there is nothing to learn.
             return None
         return MonitorCall(
@@ -284,7 +284,7 @@ class Resolver:
                 span=locate(context.span, METRIC_OF),
                 hint="for example: @expect(sum(amount) = metric('ledger', 'sum(amount)'))",
             )
-        inner = parse_expression(args[1].this, context.span) if _is_text(args[1]) else args[1]
+        inner = parse_expression(args[1].this, context.span) if args[1].is_string else args[1]
         bare_context = replace(context, column=None, columns=())
         text = to_sql(self._expand(inner, bare_context))
         other = exp.Anonymous(this=METRIC_OF, expressions=[args[0], exp.Literal.string(text)])
@@ -450,10 +450,3 @@ def _label(
     return predicates.Label(
         macro.name, about, parameters, f"{macro.name}({shown})" if shown else macro.name
     )
-
-
-# --- small helpers -----------------------------------------------------------------------------
-
-
-def _is_text(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal) and bool(node.is_string)

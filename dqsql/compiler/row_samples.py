@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dqsql.compiler.marked_rows import ROW_BATCH, MarkedRows, as_json
+from dqsql.compiler.keys import as_json, row_number
+from dqsql.compiler.marked_rows import ROW_BATCH, MarkedRows
 from dqsql.dialect import aliased, as_type, call, column, formula, literal, parse_expression
 from dqsql.model.types import is_number, type_of
 
@@ -82,8 +83,7 @@ class RowSample(MarkedRows):
             for batch, size in self.sizes.items()
             if size > _SPARE * limit
         }
-        order = exp.Order(expressions=[exp.Ordered(this=column(_HASH))])
-        rank = exp.Window(this=call("row_number"), partition_by=[column(ROW_BATCH)], order=order)
+        rank = row_number([ROW_BATCH], column(_HASH))
         ranked = exp.select(exp.Star(), aliased(rank, _RANK))
         ranked = ranked.from_(rows.subquery("values_of_rows"))
         if share:
@@ -105,9 +105,6 @@ class RowSample(MarkedRows):
         return self._values().select(aliased(text, ROW))
 
     def _values(self) -> exp.Select:
-        values = (self._value(name) for name in self.columns)
+        values = (aliased(compared_value(n, self.batches.types), n) for n in self.columns)
         query = exp.select(column(ROW_BATCH), *values).from_(self.rows().subquery("model_rows"))
         return query if self.where is None else query.where(parse_expression(self.where))
-
-    def _value(self, name: str) -> exp.Expr:
-        return aliased(compared_value(name, self.batches.types), name)

@@ -14,7 +14,15 @@ from sqlglot import exp
 
 from dqsql.compiler.comparisons import bounds_of
 from dqsql.compiler.keys import not_null
-from dqsql.compiler.trees import conjuncts, function_name, where_met
+from dqsql.compiler.trees import (
+    called,
+    conjuncts,
+    counts_rows,
+    function_name,
+    only_argument,
+    where_met,
+    without_nullif,
+)
 from dqsql.dialect import call, formula
 from dqsql.model.plan import Bounds, Check, FrequencyTable, Metric, Plan, StateColumn
 
@@ -95,15 +103,14 @@ def _share(metric: Metric, states: Mapping[str, StateColumn]) -> exp.Expr | None
     if not isinstance(ratio, exp.Div):
         return None
     part = _count(ratio.this, states)
-    whole = _count(_without_nullif(ratio.expression), states)
-    if part is None or whole is None or not _counts_rows(whole):
+    whole = _count(without_nullif(ratio.expression), states)
+    if part is None or whole is None or not counts_rows(whole):
         return None
     met = _met(part)
     outer, inner = _filter(whole), _filter(part)
     if met is None or inner != outer:
         return None
-    missing = exp.Not(this=exp.Paren(this=call("coalesce", met, exp.false())))
-    return missing if outer is None else where_met(outer, missing)
+    return where_met(outer, exp.Not(this=exp.Paren(this=call("coalesce", met, exp.false()))))
 
 
 def _counted(metric: Metric, states: Mapping[str, StateColumn]) -> exp.Expr | None:
@@ -119,9 +126,7 @@ def _counted(metric: Metric, states: Mapping[str, StateColumn]) -> exp.Expr | No
     if aggregate is None or function_name(aggregate) != "count_if":
         return None
     met, outer = _met(aggregate), _filter(aggregate)
-    if met is None or outer is None:
-        return met
-    return where_met(outer, met)
+    return None if met is None else where_met(outer, met)
 
 
 def _duplicates(metric: Metric, states: Mapping[str, StateColumn]) -> FrequencyTable | None:
@@ -169,7 +174,7 @@ def _plain(node: exp.Expr) -> str:
 
 def _state(node: exp.Expr, states: Mapping[str, StateColumn]) -> StateColumn | None:
     node = node.unnest()
-    if isinstance(node, exp.Anonymous) and str(node.this).lower() == "coalesce":
+    if called(node) == "coalesce":
         node = node.expressions[0].unnest()
     return states.get(node.name) if isinstance(node, exp.Column) else None
 
@@ -181,18 +186,6 @@ def _count(node: exp.Expr, states: Mapping[str, StateColumn]) -> exp.Expr | None
     return state.scan if state is not None and state.source is None else None
 
 
-def _without_nullif(node: exp.Expr) -> exp.Expr:
-    node = node.unnest()
-    is_nullif = isinstance(node, exp.Anonymous) and str(node.this).lower() == "nullif"
-    inner: exp.Expr = node.expressions[0] if is_nullif else node
-    return inner
-
-
-def _inner(aggregate: exp.Expr) -> exp.Expr:
-    inner: exp.Expr = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
-    return inner
-
-
 def _filter(aggregate: exp.Expr) -> exp.Expr | None:
     where: exp.Expr | None = (
         aggregate.expression.this if isinstance(aggregate, exp.Filter) else None
@@ -200,16 +193,11 @@ def _filter(aggregate: exp.Expr) -> exp.Expr | None:
     return where
 
 
-def _counts_rows(aggregate: exp.Expr) -> bool:
-    args = _inner(aggregate).expressions
-    return function_name(aggregate) == "count" and len(args) == 1 and isinstance(args[0], exp.Star)
-
-
 def _met(aggregate: exp.Expr) -> exp.Expr | None:
     """The condition under which a row is counted, a FILTER aside."""
-    args = _inner(aggregate).expressions
-    if len(args) != 1 or isinstance(args[0], exp.Star | exp.Distinct):
+    counted = only_argument(aggregate)
+    if counted is None or isinstance(counted, exp.Star | exp.Distinct):
         return None
     if function_name(aggregate) == "count_if":
-        return exp.Paren(this=args[0].copy())
-    return not_null(args[0].copy()) if function_name(aggregate) == "count" else None
+        return exp.Paren(this=counted.copy())
+    return not_null(counted.copy()) if function_name(aggregate) == "count" else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import count
 
 from sqlglot import exp
@@ -135,38 +136,25 @@ def scan_groups(
     """
     states_by_pass: dict[ScanPass, list[StateColumn]] = {}
     for state in states:
-        states_by_pass.setdefault(_pass_of(state, types, columns or {}), []).append(state)
+        states_by_pass.setdefault(_pass_of(state, types or {}, columns or {}), []).append(state)
     groups: list[ScanGroup] = []
     for kind in sorted(states_by_pass, key=lambda kind: kind.order):
-        parts = (
-            [(s,) for s in states_by_pass[kind]] if kind.apart else [tuple(states_by_pass[kind])]
-        )
+        states = states_by_pass[kind]
+        parts = [(s,) for s in states] if kind.apart else [tuple(states)]
         groups.extend(ScanGroup(part, kind) for part in parts)
     return tuple(groups)
 
 
-def _pass_of(
-    state: StateColumn, types: Mapping[str, str] | None, columns: Mapping[str, str]
-) -> ScanPass:
+def _pass_of(state: StateColumn, types: Mapping[str, str], columns: Mapping[str, str]) -> ScanPass:
     """The query that computes a state."""
     if state.source is not None:
         return scan_pass(state.source, columns)
-    match _physical_kind(state, types):
-        case Buffer.OBJECT:
-            # Their buffers may be large, and segments do not merge into the whole batch.
-            return _OBJECTS if state.mergeable else _UNMERGED
-        case Buffer.DISTINCT:
-            return _DISTINCT
-        case _:
-            return _FIXED
-
-
-def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffer:
-    if state.buffer is not Buffer.ORDERED:
-        return state.buffer
-    kind = (types or {}).get(state.name, "double")
-    fixed = is_number(kind) or kind in TIMES or kind == "boolean"
-    return Buffer.FIXED if fixed else Buffer.OBJECT
+    buffer, kind = state.buffer, types.get(state.name, "double")
+    is_fixed = is_number(kind) or kind in TIMES or kind == "boolean"
+    if buffer is Buffer.OBJECT or (buffer is Buffer.ORDERED and not is_fixed):
+        # Their buffers may be large, and segments do not merge into the whole batch.
+        return _OBJECTS if state.mergeable else _UNMERGED
+    return _DISTINCT if buffer is Buffer.DISTINCT else _FIXED
 
 
 @dataclass(frozen=True)
@@ -206,10 +194,7 @@ class Scan:
         # Without batch_by there is but one batch: either it has rows or not.
         whole_is_empty = without_rows and batch_text(self.model) is None
         parts = without_rows if whole_is_empty else [self._joined_groups(), *without_rows]
-        query = parts[0]
-        for part in parts[1:]:
-            query = union_all(query, part)
-        return query
+        return reduce(union_all, parts)
 
     def _of_no_rows(self, batch: str) -> exp.Select:
         states = [s for group in self.groups for s in group.states]
@@ -225,9 +210,8 @@ class Scan:
         parts = [self._group_query(group) for group in self.groups]
         if len(parts) == 1:
             return parts[0]
-        first = parts[0]
-        query = exp.select(*(column(k, "g0") for k in self._key_names))
-        query = query.from_(as_part(first, "g0"), copy=False)
+        query = exp.select(*(column(k, "g0") for k in (BATCH, SEGMENT, *self.segments)))
+        query = query.from_(as_part(parts[0], "g0"), copy=False)
         crossed: list[exp.Expr] = []
         for i, (part, group) in enumerate(zip(parts, self.groups, strict=True)):
             kind, name = group.kind, f"g{i}"
@@ -259,10 +243,6 @@ class Scan:
         if self.only_batch is None or self.segments:
             return False
         return self.is_small or batch_text(self.model) is None
-
-    @property
-    def _key_names(self) -> tuple[str, ...]:
-        return (BATCH, SEGMENT, *self.segments)
 
     @property
     def segments(self) -> tuple[str, ...]:
@@ -323,8 +303,8 @@ class Scan:
         """The batch of all rows as a literal, where there is but one."""
         if batch_text(self.model) is None:
             return self.batch_value
-        one = self.batches is not None and len(self.batches.batches) == 1
-        return literal(self.batches.batches[0]) if self.batches and one else None
+        listed = self.listed or ()
+        return literal(listed[0]) if len(listed) == 1 else None
 
     def _group_query(self, group: ScanGroup) -> exp.Select:
         segments = self.segments
@@ -439,7 +419,7 @@ def _without_rows(state: StateColumn, batch: str) -> exp.Expr:
 
 def merge_columns(states: Iterable[StateColumn]) -> list[exp.Expr]:
     """Aggregates over state rows that give the state of the union, under the same names."""
-    return [aliased(s.merge.copy() if s.merge is not None else exp.Null(), s.name) for s in states]
+    return [aliased(s.merge.copy(), s.name) for s in states if s.merge is not None]
 
 
 class Inputs:

@@ -118,7 +118,8 @@ def _selection(model: CheckModel) -> _Selection | None:
         return None
     alias = table.args.get("alias")
     plain = has_only(table, "this", "db", "catalog", "alias") and not (alias and alias.columns)
-    if config.segment_by or not plain or not all(map(_is_computed, _parts(query))):
+    parts = query.expressions if where is None else [*query.expressions, where]
+    if config.segment_by or not plain or not all(map(_is_computed, parts)):
         return None
     try:
         check_fidelity(model.sql, tokenize(model.sql), query)
@@ -137,11 +138,6 @@ def _selection(model: CheckModel) -> _Selection | None:
     columns = {p.alias_or_name.lower(): p for p in projections}
     named = len(columns) == len(projections) and "" not in columns
     return _Selection(rows, query, columns) if named and not query.is_star else None
-
-
-def _parts(query: exp.Select) -> list[exp.Expr]:
-    where = query.args.get("where")
-    return query.expressions if where is None else [*query.expressions, where]
 
 
 def _is_computed(part: exp.Expr) -> bool:

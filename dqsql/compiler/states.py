@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates.base import AggregateCall, Component
 from dqsql.compiler.aggregates.registry import find, lower
+from dqsql.compiler.keys import short_hash
 from dqsql.compiler.trees import map_aggregates
 from dqsql.dialect import column, to_sql
 from dqsql.model.plain_names import quoted_in_lower_case
@@ -18,7 +18,6 @@ from dqsql.model.plan import Buffer, FrequencyTable, Relation, StateColumn
 
 ROWS = "rows"
 _MAX_STEM = 40
-_DIGITS = 8
 # The columns of a state row besides states and segments, in lower case.
 ROW_COLUMNS = frozenset({"batch", "segment", "chunk", ROWS})
 
@@ -77,7 +76,7 @@ class StateRegistry:
         keys = [self._identity(c) for c in components]
         known = [self._by_identity.get(key) for key in keys]
         names = tuple(
-            state.name if state else f"{stem}__{c.suffix}_{_hash(key)}"
+            state.name if state else f"{stem}__{c.suffix}_{short_hash(key)}"
             for state, c, key in zip(known, components, keys, strict=True)
         )
         for key, component, name in zip(keys, components, names, strict=True):
@@ -128,16 +127,12 @@ def _by_exact_names(component: Component) -> Component:
     table = component.source
     if not isinstance(table, FrequencyTable):
         return component
-    exact = _hash("\n".join(map(_text, table.over_rows)))
+    exact = short_hash("\n".join(map(_text, table.over_rows)))
     return replace(component, source=replace(table, about=exact))
 
 
 def _text(part: object) -> str:
     return to_sql(part) if isinstance(part, exp.Expr) else str(part)
-
-
-def _hash(identity: str) -> str:
-    return hashlib.sha256(identity.encode()).hexdigest()[:_DIGITS]
 
 
 def _stem(aggregate: exp.Expr) -> str:

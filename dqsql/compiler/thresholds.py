@@ -26,7 +26,15 @@ from dqsql.compiler.comparisons import (
 from dqsql.compiler.keys import not_null
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.predicates import MetricUse, Predicate, placeholder, restrict
-from dqsql.compiler.trees import conjuncts, filtered_by, function_name
+from dqsql.compiler.trees import (
+    called,
+    conjuncts,
+    counts_rows,
+    filtered_by,
+    function_name,
+    only_argument,
+    without_nullif,
+)
 from dqsql.compiler.vacuous import always
 from dqsql.dialect import call, formula, literal, parse_expression, to_sql
 from dqsql.errors import CompileError, SqlSyntaxError
@@ -84,7 +92,8 @@ def limits_of(annotation: Annotation, severity: Severity, resolve: _Resolve) -> 
             annotation,
             WARN,
             "with severity warn both thresholds would warn",
-            f"write only the condition that warns: {_alone(annotation)}",
+            "write only the condition that warns:"
+            f" {{severity: warn}} with {_written(annotation, WARN)}",
         )
     if MOSTLY in given:
         return _mostly(annotation, resolve(annotation))
@@ -146,8 +155,7 @@ def _warned(annotation: Annotation, resolve: _Resolve) -> CheckLimits:
 
 
 def _is_expect(ast: exp.Expr) -> bool:
-    called = isinstance(ast, exp.Anonymous) and str(ast.this).lower() == EXPECT
-    return called and len(ast.expressions) == 1
+    return called(ast) == EXPECT and len(ast.expressions) == 1
 
 
 # --- numbers and shares of rows ----------------------------------------------------------------
@@ -203,12 +211,9 @@ def _row_limit(annotation: Annotation, setting: str, use: MetricUse) -> Limit:
     given = replace(annotation, settings=replace(annotation.settings, options=settings))
     met = _condition(given, setting, placeholder(0), None)
     _refuse_idle(given, setting, met, ValueRange(low=0), "a number of failing rows")
-    opposite = OPPOSITE.get(type(met))
-    demand = (
-        exp.Not(this=exp.Paren(this=met))
-        if opposite is None
-        else opposite(this=met.this, expression=met.expression)
-    )
+    demand: exp.Expr = exp.Not(this=exp.Paren(this=met))
+    if (opposite := OPPOSITE.get(type(met))) is not None:
+        demand = opposite(this=met.this, expression=met.expression)
     return Limit(Predicate(demand, (use,)), f"{setting}: {_written(given, setting)}")
 
 
@@ -274,43 +279,29 @@ def _row_demand(part: exp.Expr, rows: Predicate) -> _RowDemand | None:
     expression = use.sql.unnest()
     if wanted == 1 and not isinstance(part, exp.LTE):
         return _share_demand(use, expression)
-    if wanted == 0 and not isinstance(part, exp.GTE):
-        counts = use.name in BAD_ROW_METRICS or function_name(expression) == "count_if"
-        return (
-            _RowDemand(use, expression, _row_count(expression), _keys(expression))
-            if counts
-            else None
-        )
+    counts = use.name in BAD_ROW_METRICS or function_name(expression) == "count_if"
+    if wanted == 0 and counts and not isinstance(part, exp.GTE):
+        return _RowDemand(use, expression, _row_count(expression), _keys(expression))
     return None
 
 
 def _share_demand(use: MetricUse, node: exp.Expr) -> _RowDemand | None:
     if not isinstance(node, exp.Div):
         return None
-    part, whole = node.this.unnest(), node.expression.unnest()
-    if isinstance(whole, exp.Anonymous) and str(whole.this).lower() == "nullif":
-        whole = whole.expressions[0].unnest()
-    is_rows = function_name(whole) == "count" and isinstance(_argument(whole), exp.Star)
-    if not is_rows or function_name(part) not in ("count", "count_if"):
+    part, whole = node.this.unnest(), without_nullif(node.expression)
+    if not counts_rows(whole) or function_name(part) not in ("count", "count_if"):
         return None
     failing = formula("case when {0} > 0 then {0} - {1} end", whole, part)
-    premise = _premise(_argument(part))
+    premise = _premise(only_argument(part))
     if premise is not None:
         return _RowDemand(use, failing, whole, (premise,), vacuous=True)
-    return _RowDemand(use, failing, whole, _values(_argument(part)))
-
-
-def _argument(aggregate: exp.Expr) -> exp.Expr | None:
-    inner = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
-    return inner.expressions[0] if len(inner.expressions) == 1 else None
+    return _RowDemand(use, failing, whole, _values(only_argument(part)))
 
 
 def _row_count(counted: exp.Expr) -> exp.Expr:
     """The number of rows that an aggregate looks at."""
-    rows: exp.Expr = call("count", exp.Star())
-    for node in counted.find_all(exp.Filter):
-        return filtered_by(rows, node.expression.this)
-    return rows
+    found = counted.find(exp.Filter)
+    return filtered_by(call("count", exp.Star()), found and found.expression.this)
 
 
 def _premise(condition: exp.Expr | None) -> exp.Expr | None:
@@ -338,7 +329,7 @@ def _values(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
 def _keys(counted: exp.Expr) -> tuple[exp.Expr, ...]:
     """What must have a value so that a row is looked up, or its value counted."""
     for node in counted.find_all(exp.Anonymous):
-        name = str(node.this).lower()
+        name = called(node)
         if name == "is_orphan":
             # The relation, then pairs of a column and a key.
             return tuple(node.expressions[1::2])
@@ -394,14 +385,14 @@ def _condition(
     A number alone is taken with the operator of the check.
     """
     text = _condition_text(annotation, setting, operator)
-    example = f'for example {{{setting}: "> 10"}}'
+    message = f"{setting} is not a comparison: {text!r}"
+    problem = _problem(annotation, setting, message, f'for example {{{setting}: "> 10"}}')
     try:
         ast = parse_expression(f"{_MEASURED} {text}", annotation.span).unnest()
     except SqlSyntaxError as error:
-        message = f"{setting} is not a comparison: {text!r}"
-        raise _problem(annotation, setting, message, example) from error
+        raise problem from error
     if not isinstance(ast, COMPARISONS) or ast.this.name != _MEASURED:
-        raise _problem(annotation, setting, f"{setting} is not a comparison: {text!r}", example)
+        raise problem
     condition = ast.copy()
     condition.set("this", operand.copy())
     return condition
@@ -422,14 +413,10 @@ def _refuse_idle(
     """Refuse a condition that is met whatever the data are, or never."""
     value = number(condition.args.get("expression") or exp.Null())
     holds = None if value is None else always(type(condition), value, within)
-    if holds is None or DBT_TEST in annotation.settings.options:
-        return
-    raise _problem(
-        annotation,
-        setting,
-        f"{setting}: {_written(annotation, setting)} {'always' if holds else 'never'} holds",
-        f"{what} is {within}",
-    )
+    if holds is not None and DBT_TEST not in annotation.settings.options:
+        how_often = "always" if holds else "never"
+        message = f"{setting}: {_written(annotation, setting)} {how_often} holds"
+        raise _problem(annotation, setting, message, f"{what} is {within}")
 
 
 def _is_never(fails: Predicate, warns: Predicate) -> bool:
@@ -442,21 +429,13 @@ def _is_never(fails: Predicate, warns: Predicate) -> bool:
 
 def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns: Predicate) -> None:
     """Refuse a warning that can never be told, since the check has failed before."""
-    if not _is_never(fails, warns):
-        return
-    raise _problem(
-        annotation,
-        setting,
-        "the warning would never appear: the check fails first",
-        "the threshold that warns must be the stricter one",
-    )
+    if _is_never(fails, warns):
+        message = "the warning would never appear: the check fails first"
+        hint = "the threshold that warns must be the stricter one"
+        raise _problem(annotation, setting, message, hint)
 
 
 # --- errors ------------------------------------------------------------------------------------
-
-
-def _alone(annotation: Annotation) -> str:
-    return f"{{severity: warn}} with {_written(annotation, WARN)}"
 
 
 def _problem(annotation: Annotation, setting: str, message: str, hint: str) -> CompileError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeVar
 
 from sqlglot import exp
@@ -28,6 +28,12 @@ def nodes(tree: exp.Expr, kind: type[Node]) -> Iterator[Node]:
                 left.append(value)
             elif isinstance(value, list):
                 left += [v for v in reversed(value) if isinstance(v, exp.Expr)]
+
+
+def parts_of(node: exp.Expr) -> list[exp.Expr]:
+    """The parts of a tuple, or what else is in parentheses or in none."""
+    node = node.unnest()
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
 def map_children(node: exp.Expr, function: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
@@ -79,8 +85,17 @@ def is_aggregate_node(node: exp.Expr) -> bool:
 
 def function_name(node: exp.Expr) -> str:
     """The function that is called, below FILTER and WITHIN GROUP, in lower case; '' if none is."""
-    call = aggregate_call(node)
-    return str(call.this).lower() if isinstance(call, exp.Anonymous) else ""
+    return called(aggregate_call(node))
+
+
+def called(node: exp.Expr) -> str:
+    """The function that a node itself calls, in lower case; '' if it calls none."""
+    return str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+
+
+def calls_of(tree: exp.Expr, names: Collection[str]) -> Iterator[exp.Anonymous]:
+    """The calls of some functions in a tree; `names` are in lower case."""
+    return (call for call in nodes(tree, exp.Anonymous) if called(call) in names)
 
 
 def aggregate_call(node: exp.Expr) -> exp.Expr:
@@ -92,7 +107,25 @@ def aggregate_call(node: exp.Expr) -> exp.Expr:
 
 def has_aggregate(node: exp.Expr) -> bool:
     """Whether an aggregate call stands in the expression."""
-    return any(str(c.this).lower() in AGGREGATES for c in nodes(node, exp.Anonymous))
+    return any(calls_of(node, AGGREGATES))
+
+
+def only_argument(aggregate: exp.Expr) -> exp.Expr | None:
+    """The argument of an aggregate, a FILTER aside; None unless it has one."""
+    inner = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
+    return inner.expressions[0] if len(inner.expressions) == 1 else None
+
+
+def counts_rows(aggregate: exp.Expr) -> bool:
+    """Whether it is `count(*)`, perhaps of some rows."""
+    is_count = function_name(aggregate) == "count"
+    return is_count and isinstance(only_argument(aggregate), exp.Star)
+
+
+def without_nullif(node: exp.Expr) -> exp.Expr:
+    """What a node is without parentheses, or x of `nullif(x, y)`."""
+    node = node.unnest()
+    return node.expressions[0].unnest() if called(node) == "nullif" else node
 
 
 def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
@@ -105,8 +138,10 @@ def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
         yield bare
 
 
-def filtered_by(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
-    """An aggregate restricted further by a condition."""
+def filtered_by(aggregate: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    """An aggregate restricted further by a condition; without one the aggregate."""
+    if condition is None:
+        return aggregate
     where = condition.copy()
     if isinstance(aggregate, exp.Filter):
         where = exp.and_(aggregate.expression.this.copy(), where)
@@ -114,8 +149,10 @@ def filtered_by(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
     return exp.Filter(this=aggregate.copy(), expression=exp.Where(this=where))
 
 
-def where_met(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
-    """The value where the condition is met, else null."""
+def where_met(condition: exp.Expr | None, value: exp.Expr) -> exp.Expr:
+    """The value where the condition is met, else null; without a condition the value."""
+    if condition is None:
+        return value
     return exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
 
 

@@ -22,6 +22,7 @@ from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_TEST, Scope
 
 _PERCENT = 100
+_STRICT = (exp.GT, exp.LT)
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,12 @@ def always(operator: type[exp.Expr], value: float, within: ValueRange) -> bool |
     above = value > within.high or (value == within.high and within.high_open)
     if operator in (exp.EQ, exp.NEQ):
         return (operator is exp.NEQ) if below or above else None
-    if operator in (exp.LT, exp.LTE):
-        wrong = below or (value == within.low and operator is exp.LT)
-        return True if above or (value == within.high and operator is exp.LTE) else _no(wrong)
-    wrong = above or (value == within.high and operator is exp.GT)
-    return True if below or (value == within.low and operator is exp.GTE) else _no(wrong)
-
-
-def _no(wrong: bool) -> bool | None:
-    return False if wrong else None
+    # At an end, what includes the bound may hold always, and what does not never.
+    at_low, at_high, strict = value == within.low, value == within.high, operator in _STRICT
+    holds, fails = above or (at_high and not strict), below or (at_low and strict)
+    if operator in (exp.GT, exp.GTE):
+        holds, fails = below or (at_low and not strict), above or (at_high and strict)
+    return holds if holds or fails else None
 
 
 @dataclass(frozen=True)
@@ -212,8 +210,7 @@ def repeated_checks(plan: Plan) -> Iterator[str]:
     `@not_null` next to a column and `@not_null(column)` elsewhere are the same.
     """
     seen: dict[tuple[str, ...], list[Check | Monitor]] = {}
-    declarations: tuple[Check | Monitor, ...] = (*plan.checks, *plan.monitors)
-    for declared in declarations:
+    for declared in plan.declared:
         if DBT_TEST in declared.settings.options:
             continue
         others = seen.setdefault(declared.metrics, [])
@@ -241,20 +238,10 @@ def counted_again(plan: Plan) -> Iterator[str]:
 
 def _meaning(declared: Check | Monitor) -> tuple[object, ...]:
     """What a check or monitor says of its metrics."""
-    if isinstance(declared, Monitor):
-        about = (declared.column or "").lower()
-        arguments = {
-            name: text
-            for name, text in declared.arguments.items()
-            if text.strip("`").lower() != about
-        }
-        meaning: tuple[object, ...] = (
-            declared.kind,
-            arguments,
-            declared.demand,
-            declared.relations,
-        )
-    else:
+    if isinstance(declared, Check):
         warning = declared.warning and declared.warning.predicate
-        meaning = (declared.predicate, declared.rows, warning)
-    return (*meaning, declared.settings)
+        return (declared.predicate, declared.rows, warning, declared.settings)
+    about = (declared.column or "").lower()
+    given = declared.arguments.items()
+    arguments = {name: text for name, text in given if text.strip("`").lower() != about}
+    return (declared.kind, arguments, declared.demand, declared.relations, declared.settings)

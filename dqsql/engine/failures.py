@@ -275,7 +275,7 @@ def _relation_error(error: Exception, model: CheckModel, relation: str) -> Engin
                 f"the relation {relation} of {model.name} reads {missing}, which does not exist",
                 span=_place_of_relation(missing, model),
             )
-        is_source = (model.config.extra.get("dbt") or {}).get("resource_type") == "source"
+        is_source = model.dbt.get("resource_type") == "source"
         return SourceNotFoundError(
             f"the relation {relation} of {model.name} does not exist",
             span=span,

@@ -234,7 +234,7 @@ def _checked_columns(plan: Plan, check: Check | Monitor) -> set[str]:
     Of a check with a condition these cannot be told from what the condition reads; a monitor
     computes something of those that it names.
     """
-    from dqsql.compiler.queries import columns_of
+    from dqsql.compiler.output_columns import columns_of
 
     named = not isinstance(check, Monitor) or check.positional
     is_read = named and not check.settings.where

@@ -206,9 +206,10 @@ def _closing_brace(text: str, start: int) -> int | None:
     while position < len(text):
         char = text[position]
         if char in "'\"" and begins_value:
-            if (position := _quoted_end(text, position)) < 0:
+            quoted = _QUOTED[char].match(text, position)
+            if quoted is None:
                 return None
-            begins_value = False
+            position, begins_value = quoted.end(), False
             continue
         if char in "{[":
             depth += 1
@@ -221,13 +222,6 @@ def _closing_brace(text: str, start: int) -> int | None:
         begins_value = char in "{[,:?" or (begins_value and char.isspace())
         position += 1
     return None
-
-
-def _quoted_end(text: str, start: int) -> int:
-    """The offset behind a quoted text of YAML, or -1 where it is not closed."""
-    quote = text[start]
-    match = _QUOTED[quote].match(text, start)
-    return match.end() if match else -1
 
 
 def _split_settings(text: str) -> int | None:
@@ -256,7 +250,8 @@ def _parse_one(
         raise AnnotationProblem(
             "this is a condition that is never met", start, f"@{expression.strip()}", _NOT_NULL
         )
-    _refuse_lost_escape(expression, start + 1)
+    if lost := suspects.lost_escape(expression):
+        raise _lost(lost[1], start + 1 + lost[0], lost[1])
     _refuse_other_signs(expression, start + 1)
     rest_at = len(expression)
     settings = CheckSettings()
@@ -308,12 +303,6 @@ def _refuse_other_signs(expression: str, offset: int) -> None:
             f"@{expression.strip()}",
             f"write @in_range({values}), or @mean between {values.replace(', ', ' and ')}",
         )
-
-
-def _refuse_lost_escape(expression: str, offset: int) -> None:
-    lost = suspects.lost_escape(expression)
-    if lost is not None:
-        raise _lost(lost[1], offset + lost[0], lost[1])
 
 
 def _lost(escape: str, offset: int, shown: str) -> AnnotationProblem:

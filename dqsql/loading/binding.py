@@ -213,13 +213,9 @@ def _raw_place(
         here, there = annotation_offsets(text), annotation_offsets(raw_text)
         nth = bisect_right(here, offset) - 1
         at = there[nth] if len(here) == len(there) and nth >= 0 else 0
-    return _line_column(rendering.raw, comment.raw.body_start + at)
-
-
-def _line_column(text: str, offset: int) -> tuple[int, int]:
-    starts = line_starts(text)
-    line = bisect_right(starts, offset)
-    return line, offset - starts[line - 1] + 1
+    starts, at = line_starts(rendering.raw), comment.raw.body_start + at
+    line = bisect_right(starts, at)
+    return line, at - starts[line - 1] + 1
 
 
 class Binder:

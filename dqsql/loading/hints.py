@@ -139,17 +139,14 @@ def _between(text: str) -> str | None:
     match = _BETWEEN.match(_STRING.sub("''", text))
     if match is None:
         return None
-    head, numbers = match.group(1).strip(), _NUMBER.findall(_dashed(match.group(2)))
+    # `5 - 10` and `5-10` are two numbers here.
+    bounds = re.sub(r"(?<=\d)\s*[-\u2013]\s*(?=\.?\d)", " ", match.group(2))
+    head, numbers = match.group(1).strip(), _NUMBER.findall(bounds)
     if len(numbers) == 2:
         return f"write @{head} between {' and '.join(numbers)}"
     low = float(numbers[0]) if numbers else 5.0
     high = 2 * low if low > 0 else low + 10
     return f"between needs two bounds: @{head} between {low:g} and {high:g}"
-
-
-def _dashed(text: str) -> str:
-    """`5 - 10` and `5-10` are two numbers here."""
-    return re.sub(r"(?<=\d)\s*[-\u2013]\s*(?=\.?\d)", " ", text)
 
 
 def _joined(text: str) -> str | None:

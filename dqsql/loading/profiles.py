@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.errors import ProfileError, Span, nearest
+from dqsql.loading.config import ProjectConfig
 from dqsql.loading.documents import Document, KeyPath, Section, read_document
 from dqsql.loading.sources import resolve_path
 from dqsql.model.project import DELTA, METHODS, TABLE_FORMATS, Target
@@ -101,6 +102,20 @@ def load_target(request: TargetRequest) -> Target:
             hint=nearest(wanted, known) or _known("profiles", known),
         )
     return _from_profile(document, wanted, request)
+
+
+def target_of(request: TargetRequest, config: ProjectConfig) -> Target:
+    """The target of a project with these settings. Raises ProfileError."""
+    return load_target(
+        replace(
+            request,
+            project_name=config.name,
+            project_profile=config.profile,
+            defaults=config.target_defaults,
+            places=config.target_places,
+            vars=config.vars,
+        )
+    )
 
 
 def _known(what: str, names: list[str]) -> str:

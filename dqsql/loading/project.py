@@ -35,7 +35,7 @@ from dqsql.loading.models import (
     upstream_first,
 )
 from dqsql.loading.profiles import FILE_NAME as PROFILES_FILE
-from dqsql.loading.profiles import TargetRequest, load_target
+from dqsql.loading.profiles import TargetRequest, target_of
 from dqsql.loading.sources import read_sources, refuse_duplicates
 from dqsql.model.project import TABLE_FORMATS, CheckModel, MacroFile, Project, Source, Target
 from dqsql.resources import expanded
@@ -127,24 +127,11 @@ def _load(request: TargetRequest, views: Mapping[str, str]) -> Project:
 def _configured(request: TargetRequest) -> tuple[ProjectConfig, Target]:
     """The project file and the target, each of which the other may depend on."""
     config = read_project_file(request.root, request.vars)
-    chosen = _target(request, config)
+    chosen = target_of(request, config)
     if config.is_preliminary:
         config = read_project_file(request.root, request.vars, (config, chosen))
-        chosen = _target(request, config)
+        chosen = target_of(request, config)
     return config, chosen
-
-
-def _target(request: TargetRequest, config: ProjectConfig) -> Target:
-    return load_target(
-        replace(
-            request,
-            project_name=config.name,
-            project_profile=config.profile,
-            defaults=config.target_defaults,
-            places=config.target_places,
-            vars=config.vars,
-        )
-    )
 
 
 def read_target_path(root: Path, overrides: Mapping[str, Any]) -> str:
@@ -228,11 +215,6 @@ def _source_document(file: Path, root: Path, library: MacroLibrary) -> Document:
     return document
 
 
-def _model_files(root: Path, config: ProjectConfig) -> list[ModelFile]:
-    files = files_below(root, config.model_paths, (".sql",))
-    return [ModelFile(file.stem, relative_to(file, root), file) for file in files]
-
-
 def _load_models(
     root: Path,
     config: ProjectConfig,
@@ -241,7 +223,8 @@ def _load_models(
     macros: tuple[MacroFile, ...],
 ) -> tuple[tuple[CheckModel, ...], dict[str, tuple[DqsqlError, ...]]]:
     """The models, and by name the errors of those that cannot be read, or not whole."""
-    files = _model_files(root, config)
+    paths = files_below(root, config.model_paths, (".sql",))
+    files = [ModelFile(path.stem, relative_to(path, root), path) for path in paths]
     errors = _missing_folders(root, config)
     errors += check_model_names(files)
     context = ModelContext({file.name for file in files}, sources)

@@ -74,7 +74,8 @@ def render_model(raw: str, render: Callable[[str], str]) -> Rendering:
     """Render `raw` with `render` and map the result back. Passes on the errors of `render`."""
     scanned = scan(raw)
     try:
-        marked = render(_with_markers(raw, _comment_markers(scanned)))
+        starts = [(c.body_start, number) for number, c in enumerate(scanned.comments)]
+        marked = render(_with_markers(raw, starts))
     except DqsqlError:
         # Fails at the place as the user sees it, without markers in front.
         render(raw)
@@ -90,10 +91,6 @@ def render_model(raw: str, render: Callable[[str], str]) -> Rendering:
         for segment in scan(sql, jinja=False).comments
     )
     return Rendering(raw, sql, comments, _line_map(raw, sql, scanned, render))
-
-
-def _comment_markers(scanned: ScannedText) -> list[tuple[int, int]]:
-    return [(c.body_start, number) for number, c in enumerate(scanned.comments)]
 
 
 def _with_markers(text: str, markers: list[tuple[int, int]]) -> str:
@@ -206,9 +203,5 @@ def _lines(text: str) -> list[str]:
 
 
 def _common_prefix(left: str, right: str) -> int:
-    count = 0
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        count += 1
-    return count
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(left), len(right)))

@@ -47,11 +47,6 @@ class Segment:
     closed: bool = True
 
     @property
-    def is_comment(self) -> bool:
-        """Whether annotations can stand here."""
-        return self.kind in (SegmentKind.LINE_COMMENT, SegmentKind.BLOCK_COMMENT)
-
-    @property
     def body_start(self) -> int:
         """The offset behind the comment opener."""
         return self.start + 2
@@ -95,7 +90,8 @@ class ScannedText:
     @property
     def comments(self) -> tuple[Segment, ...]:
         """The comments in order."""
-        return tuple(s for s in self.segments if s.is_comment)
+        kinds = (SegmentKind.LINE_COMMENT, SegmentKind.BLOCK_COMMENT)
+        return tuple(s for s in self.segments if s.kind in kinds)
 
 
 _JINJA_OPEN = ("{{", "{%", "{#")

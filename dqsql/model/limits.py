@@ -12,7 +12,7 @@ from typing import Any
 
 from dqsql.errors import ConfigError, Span
 from dqsql.model.plan import Check
-from dqsql.model.project import CheckModel, Project, Target
+from dqsql.model.project import CheckModel, Project
 
 _SETTINGS = ("begin", "lookback", "max_segments", "failures_limit", "store_failures")
 
@@ -99,12 +99,15 @@ def quarantine_of(
         enabled = wanted
     if not enabled or wanted is False:
         return None
-    target = project.target
+    good, quarantined = (
+        (given.get(kind) or f"{{model}}_{kind}").replace("{model}", model.name)
+        for kind in ("good", "quarantined")
+    )
     return Quarantine(
-        given.get("schema") or f"{target.schema}_rows",
-        _place(given.get("warehouse"), project, target),
-        _named(given.get("good") or "{model}_good", model),
-        _named(given.get("quarantined") or "{model}_quarantined", model),
+        given.get("schema") or f"{project.target.schema}_rows",
+        _place(given.get("warehouse"), project),
+        good,
+        quarantined,
         given.get("private") or HASH,
         bool(given.get("whole_batches", False)),
     )
@@ -136,13 +139,9 @@ def refuse_shared_tables(
                 )
 
 
-def _named(pattern: str, model: CheckModel) -> str:
-    return pattern.replace("{model}", model.name)
-
-
-def _place(warehouse: str | None, project: Project, target: Target) -> str | None:
+def _place(warehouse: str | None, project: Project) -> str | None:
     """Where the tables lie; a path that is not absolute is one below the project's folder."""
     if warehouse is None:
-        return target.warehouse
+        return project.target.warehouse
     is_elsewhere = ":" in warehouse or warehouse.startswith("/")
     return warehouse if is_elsewhere else str(project.root / warehouse)

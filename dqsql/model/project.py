@@ -221,6 +221,11 @@ class CheckModel:
         return tuple(dict.fromkeys(a.column for a in self.annotations if a.column))
 
     @property
+    def dbt(self) -> Mapping[str, Any]:
+        """What dbt says of it; nothing of a model that is none of dbt's."""
+        return self.config.extra.get("dbt") or {}
+
+    @property
     def unique_id(self) -> str:
         """`model.<name>`."""
         return f"model.{self.name}"

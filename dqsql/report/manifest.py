@@ -134,7 +134,7 @@ def model_record(model: CheckModel, plan: Plan | None) -> dict[str, Any]:
             **{k: v for k, v in config.extra.items() if k not in ("dbt", COLUMN_TYPES)},
         },
         "relation_name": model.relation,
-        "dbt_unique_id": (config.extra.get("dbt") or {}).get("unique_id"),
+        "dbt_unique_id": model.dbt.get("unique_id"),
         "tags": list(config.tags),
         "owner": config.owner,
         "description": config.description,

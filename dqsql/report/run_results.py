@@ -277,7 +277,7 @@ def sources_record(result: RunResult, plans: Sequence[Plan]) -> dict[str, Any]:
 def _source_entry(
     result: RunResult, plan: Plan, judged: Sequence[tuple[Check, Result]]
 ) -> dict[str, Any]:
-    dbt = plan.model.config.extra.get("dbt") or {}
+    dbt = plan.model.dbt
     unique_id = str(dbt.get("unique_id") or plan.model.unique_id)
     if any(v.status is Status.ERROR for _, v in judged):
         message = next(v.message for _, v in judged if v.status is Status.ERROR)

@@ -41,14 +41,8 @@ _CRITERION = re.compile(
 )
 
 
-def _dbt(model: CheckModel) -> Mapping[str, object]:
-    """What dbt says about a model of a dbt project; empty for other models."""
-    record = model.config.extra.get("dbt")
-    return record if isinstance(record, Mapping) else {}
-
-
 def _by_name(model: CheckModel, _: str, value: str) -> bool:
-    return fnmatchcase(model.name, value) or fnmatchcase(str(_dbt(model).get("name", "")), value)
+    return fnmatchcase(model.name, value) or fnmatchcase(str(model.dbt.get("name", "")), value)
 
 
 def _by_fqn(project: str) -> Method:
@@ -71,7 +65,7 @@ def _has_test(model: CheckModel, name: str) -> bool:
 
 def _fqn(model: CheckModel, project: str) -> tuple[str, ...]:
     """The package, the folders below that of the models, and the name."""
-    parts = _dbt(model).get("fqn")
+    parts = model.dbt.get("fqn")
     if isinstance(parts, list) and parts:
         return tuple(map(str, parts))
     return (project, *PurePosixPath(model.path).with_suffix("").parts[1:])
@@ -79,7 +73,7 @@ def _fqn(model: CheckModel, project: str) -> tuple[str, ...]:
 
 def _is_versioned(model: CheckModel) -> bool:
     fqn = _fqn(model, "")
-    return len(fqn) > 1 and _dbt(model).get("name") == "_".join(fqn[-2:])
+    return len(fqn) > 1 and model.dbt.get("name") == "_".join(fqn[-2:])
 
 
 def _is_qualified(fqn: Sequence[str], value: str, versioned: bool) -> bool:
@@ -106,7 +100,7 @@ def _is_qualified(fqn: Sequence[str], value: str, versioned: bool) -> bool:
 
 def _by_package(project: str) -> Method:
     def method(model: CheckModel, _: str, value: str) -> bool:
-        own = str(_dbt(model).get("package") or project)
+        own = str(model.dbt.get("package") or project)
         return fnmatchcase(own, project if value == "this" else value)
 
     return method
@@ -137,7 +131,7 @@ def _by_config(model: CheckModel, argument: str, value: str) -> bool:
     if setting is None:
         setting = model.config.extra.get(key)
     if setting is None:
-        config = _dbt(model).get("config")
+        config = model.dbt.get("config")
         setting = config.get(key) if isinstance(config, Mapping) else None
     for part in rest:
         setting = setting.get(part) if isinstance(setting, Mapping) else None
@@ -149,27 +143,27 @@ def _by_config(model: CheckModel, argument: str, value: str) -> bool:
 
 
 def _by_source(model: CheckModel, _: str, value: str) -> bool:
-    if _dbt(model) and not _is_source(model):
+    if model.dbt and not _is_source(model):
         # In a dbt project the source has a model of its own; `source:x+` are those that read it.
         return False
     parts = value.split(".")
     wanted = [f"source.{value}" if len(parts) > 1 else f"source.{value}.*"]
-    if len(parts) == 3 and fnmatchcase(str(_dbt(model).get("package") or ""), parts[0]):
+    if len(parts) == 3 and fnmatchcase(str(model.dbt.get("package") or ""), parts[0]):
         # dbt's package.source.table.
         wanted.append(f"source.{parts[1]}.{parts[2]}")
     return any(fnmatchcase(uid, w) for uid in model.depends_on for w in wanted)
 
 
 def _is_source(model: CheckModel) -> bool:
-    return _dbt(model).get("resource_type") == "source"
+    return model.dbt.get("resource_type") == "source"
 
 
 def _by_resource_type(model: CheckModel, _: str, value: str) -> bool:
-    return value == _dbt(model).get("resource_type", "model")
+    return bool(value == model.dbt.get("resource_type", "model"))
 
 
 def _by_group(model: CheckModel, _: str, value: str) -> bool:
-    return fnmatchcase(str(_dbt(model).get("group") or ""), value)
+    return fnmatchcase(str(model.dbt.get("group") or ""), value)
 
 
 def _by_owner(model: CheckModel, _: str, value: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from dqsql.errors import SelectionError, UsageError
 from dqsql.json_text import Shape, read_json
+from dqsql.model.batches import in_zone
 from dqsql.model.project import CheckModel, Project
 from dqsql.report.fingerprints import PARTS, Fingerprints
 from dqsql.resources import expanded
@@ -71,11 +72,7 @@ class State:
         if word not in _STATES or (part and (part not in _PARTS or word != "modified")):
             known = [f"state:{s}" for s in _STATES] + [f"state:modified.{p}" for p in _PARTS]
             raise SelectionError(f"unknown state {value!r}", hint=f"one of {', '.join(known)}")
-        if self.folder is None:
-            raise UsageError(
-                f"state:{value} needs an earlier state to compare with",
-                hint="name the folder of its manifest.json with --state",
-            )
+        self._require_folder(f"state:{value}", _MANIFEST)
         before = _known_before(self._manifest, model)
         if before is None:
             return word == "new" or (word == "modified" and not part)
@@ -83,6 +80,13 @@ class State:
             return word == "old"
         changed = _changes(model, before, self.fingerprints)
         return (part in changed if part else bool(changed)) == (word == "modified")
+
+    def _require_folder(self, criterion: str, artefact: str) -> None:
+        if self.folder is None:
+            raise UsageError(
+                f"{criterion} needs an earlier state to compare with",
+                hint=f"name the folder of its {artefact} with --state",
+            )
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
@@ -101,14 +105,8 @@ class State:
             raise SelectionError(
                 f"unknown status of a source {value!r}", hint=f"write source_status:{_FRESHER}+"
             )
-        if self.folder is None:
-            raise UsageError(
-                f"source_status:{value} needs an earlier state to compare with",
-                hint=f"name the folder of its {_SOURCES} with --state",
-            )
-        dbt = model.config.extra.get("dbt")
-        unique_id = dbt.get("unique_id") if isinstance(dbt, Mapping) else None
-        return unique_id in self._fresher
+        self._require_folder(f"source_status:{value}", _SOURCES)
+        return model.dbt.get("unique_id") in self._fresher
 
     @cached_property
     def _fresher(self) -> set[str]:
@@ -169,16 +167,14 @@ def _loaded(folder: Path, below: Sequence[str]) -> dict[str, datetime | None]:
     newest = max(contents, key=lambda data: str((data.get("metadata") or {}).get("generated_at")))
     loaded = {r["unique_id"]: r.get("max_loaded_at") for r in newest.get("results") or ()}
     try:
-        return {uid: _moment(text) if text else None for uid, text in loaded.items()}
+        return {
+            uid: in_zone(datetime.fromisoformat(text)) if text else None
+            for uid, text in loaded.items()
+        }
     except ValueError as error:
         raise UsageError(
             f"a max_loaded_at in {_SOURCES} of {folder} is not a time: {error}"
         ) from error
-
-
-def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _is_own(data: Mapping[str, Any]) -> bool:
@@ -197,8 +193,7 @@ def _known_before(manifest: Mapping[str, Any], model: CheckModel) -> dict[str, A
     if manifest.get("models") is not None:
         record: dict[str, Any] | None = manifest["models"].get(model.unique_id)
         return record
-    dbt = model.config.extra.get("dbt")
-    unique_id = dbt["unique_id"] if isinstance(dbt, Mapping) else ""
+    unique_id = model.dbt.get("unique_id", "")
     node = (manifest.get("nodes") or {}).get(unique_id)
     if node is None:
         source = (manifest.get("sources") or {}).get(unique_id)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dqsql.compiler.keys import BATCH, SEGMENT
+from dqsql.compiler.trees import filtered_by
 from dqsql.dialect import as_type, call, column, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Buffer, Relation, StateColumn, StateSource
@@ -58,7 +59,7 @@ class AggregateCall:
 
     def aggregate(self, name: str, *args: exp.Expr) -> exp.Expr:
         """The aggregate `name(args)` over the rows that this call is about."""
-        return filtered(call(name, *(a.copy() for a in args)), self.where)
+        return filtered_by(call(name, *(a.copy() for a in args)), self.where)
 
 
 @dataclass(frozen=True)
@@ -131,13 +132,6 @@ def own_value(
 def first_state(states: Sequence[exp.Expr]) -> exp.Expr:
     """The finish of an aggregate whose state is its value."""
     return states[0]
-
-
-def filtered(aggregate: exp.Expr, where: exp.Expr | None) -> exp.Expr:
-    """`aggregate FILTER (WHERE where)`, or the aggregate itself."""
-    if where is None:
-        return aggregate
-    return exp.Filter(this=aggregate, expression=exp.Where(this=where.copy()))
 
 
 def merge_with(function: str) -> Merge:

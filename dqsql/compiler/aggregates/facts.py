@@ -15,7 +15,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dqsql.compiler.aggregates import base
-from dqsql.compiler.trees import nodes
+from dqsql.compiler.trees import calls_of, nodes
 from dqsql.dialect import call, formula, literal
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Plan, StateColumn
@@ -87,7 +87,7 @@ def with_facts(state: StateColumn, known: Mapping[str, exp.Expr]) -> StateColumn
 
 
 def _calls(scan: exp.Expr) -> list[exp.Anonymous]:
-    return [c for c in nodes(scan, exp.Anonymous) if str(c.this).lower() == FACT]
+    return list(calls_of(scan, (FACT,)))
 
 
 def _fact(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:

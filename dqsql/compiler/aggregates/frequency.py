@@ -6,9 +6,9 @@ The expression reads `n`, how often a value occurs, and `value`, the value as te
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -18,7 +18,7 @@ from dqsql.compiler.aggregates.frequency_scan import FrequencyScan, whole_number
 from dqsql.compiler.aggregates.quantiles import NumberScan
 from dqsql.compiler.aggregates.trigrams import TrigramScan
 from dqsql.compiler.keys import not_null
-from dqsql.compiler.trees import function_name, map_aggregates, outermost_aggregates
+from dqsql.compiler.trees import called, function_name, map_aggregates, outermost_aggregates
 from dqsql.dialect import aliased, call, column, literal, parse_expression, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
@@ -64,7 +64,7 @@ def count_distinct(aggregate: base.AggregateCall) -> base.Lowering:
 
 def _table(columns: tuple[exp.Expr, ...], where: exp.Expr | None) -> FrequencyTable:
     """The table of columns, or of the trigrams of one: `trigrams(column, form)`."""
-    of = [c for c in columns if isinstance(c, exp.Anonymous) and str(c.this).lower() == TRIGRAMS]
+    of = [c for c in columns if called(c) == TRIGRAMS]
     if not of:
         return FrequencyTable(columns, where)
     form = of[0].expressions[1] if len(of[0].expressions) == 2 else literal("batch")
@@ -85,14 +85,15 @@ def _table(columns: tuple[exp.Expr, ...], where: exp.Expr | None) -> FrequencyTa
 
 
 @dataclass(frozen=True)
-class FrequencyPass(base.SourcePass, ABC):
-    """A pass that counts values and takes states over the counts."""
+class FrequencyPass(base.SourcePass):
+    """A pass that counts values and takes states over the counts. `counter` makes what counts."""
 
     one_row: bool = True
+    counter: Callable[[Scan, tuple[StateColumn, ...]], FrequencyScan] = FrequencyScan
 
-    @abstractmethod
     def counting(self, scan: Scan, states: Sequence[StateColumn]) -> FrequencyScan:
         """What counts the values."""
+        return self.counter(scan, tuple(states))
 
     def query(self, scan: Scan, states: Sequence[StateColumn]) -> exp.Select:
         """One row per batch and segment."""
@@ -115,42 +116,22 @@ def state_over_counts(state: StateColumn, counted: str) -> exp.Expr:
     return aliased(call("coalesce", value, literal(0)), state.name)
 
 
-@dataclass(frozen=True)
-class _Values(FrequencyPass):
-    numbers: bool = False
-    tuples: bool = False
-
-    def counting(self, scan: Scan, states: Sequence[StateColumn]) -> FrequencyScan:
-        return FrequencyScan(scan, tuple(states), self.numbers, self.tuples)
-
-
-@dataclass(frozen=True)
-class _CutUp(FrequencyPass):
-    by_text: bool = False
-
-    def counting(self, scan: Scan, states: Sequence[StateColumn]) -> FrequencyScan:
-        return TrigramScan(scan, tuple(states), by_text=self.by_text)
-
-
-@dataclass(frozen=True)
-class _Quantiles(FrequencyPass):
-    def counting(self, scan: Scan, states: Sequence[StateColumn]) -> FrequencyScan:
-        return NumberScan(scan, tuple(states))
-
-
-_TEXTS = _Values("frequency tables", 20)
-_NUMBERS = _Values("frequency tables of whole numbers", 30, numbers=True)
-_TUPLES = _Values("frequency tables of tuples of whole numbers", 40, tuples=True)
-_TRIGRAMS = _CutUp("trigrams of texts", 60)
-_QUANTILES = _Quantiles("numbers counted for quantiles", 45)
-# Texts are looked at once more when the trigrams have been counted.
-_TEXTS_BY_TRIGRAMS = _CutUp("texts by their trigrams", 70, reads=2, by_text=True)
-
-
-_BY_ENTRIES: dict[Entries, FrequencyPass] = {
-    Entries.NUMBERS: _QUANTILES,
-    Entries.TRIGRAMS: _TRIGRAMS,
-    Entries.TEXTS: _TEXTS_BY_TRIGRAMS,
+_TEXTS = FrequencyPass("frequency tables", 20)
+_NUMBERS = FrequencyPass(
+    "frequency tables of whole numbers", 30, counter=partial(FrequencyScan, whole_numbers=True)
+)
+_TUPLES = FrequencyPass(
+    "frequency tables of tuples of whole numbers",
+    40,
+    counter=partial(FrequencyScan, whole_tuples=True),
+)
+_BY_ENTRIES = {
+    Entries.NUMBERS: FrequencyPass("numbers counted for quantiles", 45, counter=NumberScan),
+    Entries.TRIGRAMS: FrequencyPass("trigrams of texts", 60, counter=TrigramScan),
+    # Texts are looked at once more when the trigrams have been counted.
+    Entries.TEXTS: FrequencyPass(
+        "texts by their trigrams", 70, reads=2, counter=partial(TrigramScan, by_text=True)
+    ),
 }
 
 

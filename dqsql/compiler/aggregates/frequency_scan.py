@@ -12,7 +12,7 @@ from sqlglot import exp
 from dqsql.compiler.aggregates.base import SORTED_ENTRIES
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
 from dqsql.compiler.privacy import hashed, is_private
-from dqsql.compiler.trees import filtered_by, map_aggregates
+from dqsql.compiler.trees import filtered_by, map_aggregates, where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, identifier, literal, to_sql
 from dqsql.model.plain_names import quoted_in_lower_case
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
@@ -379,7 +379,7 @@ def whole_number(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr | 
     kind = column_type(table, types)
     if kind not in _WHOLE_NUMBERS or table.entries is not Entries.VALUES:
         return None
-    return where_counted(table, formula(_WHOLE_NUMBERS[kind][0], table.columns[0]))
+    return where_met(table.where, formula(_WHOLE_NUMBERS[kind][0], table.columns[0]))
 
 
 def whole_tuple(table: FrequencyTable, types: Mapping[str, str]) -> list[exp.Expr] | None:
@@ -391,7 +391,7 @@ def whole_tuple(table: FrequencyTable, types: Mapping[str, str]) -> list[exp.Exp
     if len(kinds) < 2 or not all(kind in _WHOLE_NUMBERS for kind in kinds):
         return None
     numbers = (formula(_WHOLE_NUMBERS[k][0], c) for k, c in zip(kinds, table.columns, strict=True))
-    return [where_counted(table, number) for number in numbers]
+    return [where_met(table.where, number) for number in numbers]
 
 
 def table_text(table: FrequencyTable) -> str:
@@ -422,7 +422,7 @@ def value_text(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr:
     else:
         some = call("coalesce", *(t.copy() for t in texts))
         value = formula("case when {0} is not null then {1} end", some, _tuple_text(texts))
-    return where_counted(table, value)
+    return where_met(table.where, value)
 
 
 def _text(value: exp.Expr, kind: str) -> exp.Expr:
@@ -449,10 +449,3 @@ _JSON = (
 def _tuple_text(texts: Sequence[exp.Expr]) -> exp.Expr:
     parts = [formula("coalesce(concat(length({0}), ':', {0}), '-')", t) for t in texts]
     return call("concat", *parts)
-
-
-def where_counted(table: FrequencyTable, value: exp.Expr) -> exp.Expr:
-    """The value where the row is counted in the table, else null."""
-    if table.where is None:
-        return value
-    return formula("case when {0} then {1} end", table.where, value)

@@ -29,8 +29,8 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates import base
 from dqsql.compiler.aggregates.frequency_scan import TABLE, unpivoted
-from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
-from dqsql.compiler.trees import has_aggregate
+from dqsql.compiler.keys import BATCH, SEGMENT, not_null, row_number, segment_label, union_all
+from dqsql.compiler.trees import has_aggregate, parts_of, where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, literal, parse_query, to_sql
 from dqsql.errors import UnsupportedExpressionError, nearest
 from dqsql.model.plan import StateColumn, StateSource
@@ -110,7 +110,7 @@ def _classification(args: Sequence[exp.Expr], where: exp.Expr | None) -> Classif
             hint="for example: @predictability(country, from => (zip, city)) >= 0.9",
         )
     target, given, _, buckets = args
-    features = _columns(given)
+    features = tuple(p.copy() for p in parts_of(given))
     if not features or not all(f.find(exp.Column) for f in features):
         raise UnsupportedExpressionError(
             f"from => {to_sql(given)} names no columns", hint="for example: from => (zip, city)"
@@ -135,13 +135,6 @@ def _measure(args: Sequence[exp.Expr]) -> str:
             hint=nearest(name, MEASURES) or f"one of {', '.join(MEASURES)}",
         )
     return name.lower()
-
-
-def _columns(given: exp.Expr) -> tuple[exp.Expr, ...]:
-    while isinstance(given, exp.Paren):
-        given = given.this
-    parts = given.expressions if isinstance(given, exp.Tuple) else [given]
-    return tuple(p.copy() for p in parts)
 
 
 def _bucket_count(node: exp.Expr) -> int:
@@ -233,11 +226,7 @@ class _NaiveBayesScan:
         """The entries that are kept."""
         names = (*keys, TABLE, *_ENTRY[:-1])
         entries = _totals(self._entries(counts, keys), names, "n")
-        rank = exp.Window(
-            this=formula("row_number()"),
-            partition_by=[column(k) for k in (*keys, TABLE, "g")],
-            order=exp.Order(expressions=[exp.Ordered(this=column(n)) for n in ("k", "c", "t")]),
-        )
+        rank = row_number((*keys, TABLE, "g"), *map(column, ("k", "c", "t")))
         ranked = exp.select(*map(column, (*names, "n")), aliased(rank, "place"))
         ranked = ranked.from_(entries.subquery("summed"))
         query = exp.select(*map(column, (*names, "n"))).from_(ranked.subquery("ranked"))
@@ -288,10 +277,7 @@ def _bag(buckets: Sequence[int]) -> str:
 
 def _class(table: Classification) -> exp.Expr:
     """The class of a row, null where the row takes no part."""
-    value = as_type(table.target.copy(), "string")
-    return (
-        value if table.where is None else formula("case when {0} then {1} end", table.where, value)
-    )
+    return where_met(table.where, as_type(table.target.copy(), "string"))
 
 
 def _texts(table: Classification) -> exp.Expr:

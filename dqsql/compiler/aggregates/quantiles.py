@@ -25,16 +25,10 @@ from typing import cast
 from sqlglot import exp
 
 from dqsql.compiler.aggregates import base
-from dqsql.compiler.aggregates.frequency_scan import (
-    TABLE,
-    VALUE,
-    FrequencyScan,
-    N,
-    table_text,
-    where_counted,
-)
+from dqsql.compiler.aggregates.frequency_scan import TABLE, VALUE, FrequencyScan, N, table_text
 from dqsql.compiler.aggregates.sketches import is_array, number
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null
+from dqsql.compiler.trees import where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, literal
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
@@ -93,14 +87,14 @@ class NumberScan(FrequencyScan):
         return super(NumberScan, replace(self, exact=False)).stored()
 
     def _storable(self) -> exp.Select:
-        text = as_type(column(VALUE), "string")
-        query = exp.select(*map(column, (*self._keys, TABLE)))
-        query = query.select(aliased(text, VALUE), column(N))
-        return query.from_(self._counts().subquery("numbers"))
+        return self._with_texts(self._counts(), self._keys)
+
+    def _texts_of_numbers(self) -> exp.Expr:
+        return as_type(column(VALUE), "string")
 
     def _value(self, table: FrequencyTable) -> exp.Expr:
         numbers = formula("nullif({0}, cast('NaN' as double))", base.as_double(table.columns[0]))
-        return where_counted(table, numbers)
+        return where_met(table.where, numbers)
 
     def _entries(self) -> exp.Select:
         entries = super()._entries()

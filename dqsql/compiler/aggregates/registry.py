@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dqsql.compiler import aggregates
 from dqsql.compiler.aggregates import base
+from dqsql.compiler.trees import called, filtered_by
 from dqsql.dialect import call
 from dqsql.model.functions import AGGREGATES, SCALARS
 from dqsql.model.plan import Buffer
@@ -44,7 +45,7 @@ def find(name: str) -> base.Aggregate | None:
 
 def find_own(node: exp.Expr) -> base.Aggregate | None:
     """The aggregate of dqsql's own that a node calls; None for any other node."""
-    aggregate = find(str(node.this).lower()) if isinstance(node, exp.Anonymous) else None
+    aggregate = find(called(node))
     return aggregate if aggregate is not None and aggregate.own else None
 
 
@@ -72,7 +73,7 @@ def _whole(aggregate: base.AggregateCall) -> base.Lowering:
         node = exp.WithinGroup(this=node, expression=aggregate.within_group.copy())
     buffer = Buffer.DISTINCT if aggregate.distinct else Buffer.OBJECT
     suffix = f"{aggregate.name}_distinct" if aggregate.distinct else aggregate.name
-    component = base.Component(suffix, base.filtered(node, aggregate.where), None, buffer)
+    component = base.Component(suffix, filtered_by(node, aggregate.where), None, buffer)
     return base.Lowering((component,), base.first_state)
 
 

@@ -52,7 +52,8 @@ def _metric(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lo
     inner = list(dict.fromkeys(trees.outermost_aggregates(expression)))
     if not inner:
         raise UnsupportedExpressionError(f"{text} is not a metric", hint=_HINT)
-    lowered = {a: lower(base.AggregateCall.of(_restricted(a, aggregate)), relations) for a in inner}
+    restricted = {a: trees.filtered_by(a, aggregate.where) for a in inner}
+    lowered = {a: lower(base.AggregateCall.of(r), relations) for a, r in restricted.items()}
     if any(c.source is not None for one in lowered.values() for c in one.components):
         raise UnsupportedExpressionError(
             f"{METRIC_OF} does not count the values of another relation",
@@ -70,10 +71,6 @@ def _metric(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lo
         )
 
     return base.Lowering(tuple(components), finish)
-
-
-def _restricted(node: exp.Expr, aggregate: base.AggregateCall) -> exp.Expr:
-    return node if aggregate.where is None else trees.filtered_by(node, aggregate.where)
 
 
 def _of_relation(component: base.Component, place: slice, relation: Relation) -> base.Component:

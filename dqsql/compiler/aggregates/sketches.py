@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from sqlglot import exp
 
 from dqsql.compiler.aggregates import base
 from dqsql.compiler.keys import not_null
-from dqsql.compiler.trees import nodes
+from dqsql.compiler.trees import called, nodes
 from dqsql.dialect import call, formula, literal, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Buffer, StateColumn
@@ -84,27 +84,18 @@ def _kll_quantile(aggregate: base.AggregateCall, relations: base.Relations) -> b
     component = base.Component(
         f"kll{k}", scan, base.merge_with("kll_merge_agg_double"), Buffer.OBJECT
     )
-
-    def finish(states: Sequence[exp.Expr]) -> exp.Expr:
-        return quantile_of_sketch(states[0], rank)
-
-    return base.Lowering((component,), finish)
-
-
-def quantile_of_sketch(sketch: exp.Expr, rank: exp.Expr) -> exp.Expr:
-    """The quantile at `rank`, null for a sketch of no values (which Spark refuses to ask)."""
     kind = "array<double>" if is_array(rank) else "double"
-    return formula(
+    # Spark refuses to ask a sketch of no values.
+    quantile = (
         "case when kll_sketch_get_n_double({0}) > 0"
-        f" then kll_sketch_get_quantile_double({{0}}, cast({{1}} as {kind})) end",
-        sketch,
-        rank,
+        f" then kll_sketch_get_quantile_double({{0}}, cast({{1}} as {kind})) end"
     )
+    return base.Lowering((component,), lambda states: formula(quantile, states[0], rank))
 
 
 def is_array(rank: exp.Expr) -> bool:
     """Whether several ranks are asked for."""
-    return isinstance(rank, exp.Anonymous) and str(rank.this).lower() == "array"
+    return called(rank) == "array"
 
 
 def _kll_k(accuracy: float) -> int:

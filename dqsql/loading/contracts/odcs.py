@@ -14,6 +14,7 @@ from dqsql.loading.contracts.rules import (
     Unfit,
     as_mapping,
     enum_values,
+    mappings_in,
     rule_of,
     value_checks,
 )
@@ -102,8 +103,7 @@ class _Object:
         )
 
     def _is_closed(self) -> bool:
-        given = self.data.get("customProperties")
-        entries = [e for e in given if isinstance(e, dict)] if isinstance(given, list) else []
+        entries = mappings_in(self.data.get("customProperties"))
         return next((e.get("value") for e in entries if e.get("property") == _CLOSED), None) is True
 
     def _column(self, data: Any, index: int) -> ContractColumn:

@@ -60,6 +60,11 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def mappings_in(value: Any) -> list[Mapping[str, Any]]:
+    """The mappings among the items of a list; none of anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 def value_checks(
     options: Mapping[str, Any], data: Mapping[str, Any]
 ) -> tuple[list[ContractCheck], list[str]]:
@@ -254,8 +259,7 @@ def _of_engine(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Setti
         raise Unfit(problem.message) from None
     if not text:
         raise Unfit("it has no implementation")
-    given = rule.get("customProperties")
-    entries = [e for e in given if isinstance(e, dict)] if isinstance(given, list) else []
+    entries = mappings_in(rule.get("customProperties"))
     # Other tools have properties of their own.
     known = check_words() | monitor_options()
     settings = {e["property"]: e.get("value") for e in entries if e.get("property") in known}

@@ -245,10 +245,6 @@ def _distinct_in_set(a: Arguments) -> Failing:
     )
 
 
-def _distinct_contain_set(a: Arguments) -> Failing:
-    return Failing(_missing_values(a), where=_condition(a))
-
-
 def _distinct_equal_set(a: Arguments) -> Failing:
     """Distinct values that are not in the set, a null among them, and values that nobody has."""
     return Failing(f"{_distinct_in_set(a).count} + {_missing_values(a)}", where=_condition(a))
@@ -363,7 +359,9 @@ _EXPECTATIONS: Mapping[str, Builder] = {
     "column_values_to_match_like_pattern_list": _pattern("like_pattern_list", _LIKE),
     "column_values_to_not_match_like_pattern_list": _pattern("like_pattern_list", _NOT_LIKE),
     "column_distinct_values_to_be_in_set": _distinct_in_set,
-    "column_distinct_values_to_contain_set": _distinct_contain_set,
+    "column_distinct_values_to_contain_set": lambda a: Failing(
+        _missing_values(a), where=_condition(a)
+    ),
     "column_distinct_values_to_equal_set": _distinct_equal_set,
     "column_values_to_have_consistent_casing": _consistent_casing,
     "column_pair_values_A_to_be_greater_than_B": _each_row(_pair),

@@ -80,10 +80,6 @@ class Node:
 
     data: _Json
 
-    def _mapping(self, key: str) -> _Json:
-        value = self.data.get(key)
-        return value if isinstance(value, dict) else {}
-
     @property
     def unique_id(self) -> str:
         """`model.shop.orders`."""
@@ -121,7 +117,7 @@ class Node:
     @property
     def config(self) -> _Json:
         """The node's configuration."""
-        return self._mapping("config")
+        return _mapping(self.data, "config")
 
     @property
     def materialized(self) -> str:
@@ -131,18 +127,16 @@ class Node:
     @property
     def meta(self) -> _Json:
         """Its `meta`: that of `config` over the one beside it, which older versions wrote."""
-        inner = self.config.get("meta")
-        return {**self._mapping("meta"), **(inner if isinstance(inner, dict) else {})}
+        return {**_mapping(self.data, "meta"), **_mapping(self.config, "meta")}
 
     @property
     def columns(self) -> _Json:
         """The described columns by name."""
-        return self._mapping("columns")
+        return _mapping(self.data, "columns")
 
     def column_meta(self, name: str) -> _Json:
         """The `meta` of a column."""
-        column = Node(self.columns[name])
-        return column.meta
+        return Node(self.columns[name]).meta
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -152,12 +146,12 @@ class Node:
     @property
     def parents(self) -> tuple[str, ...]:
         """The unique ids of what it reads."""
-        return tuple(str(n) for n in self._mapping("depends_on").get("nodes") or ())
+        return tuple(str(n) for n in _mapping(self.data, "depends_on").get("nodes") or ())
 
     @property
     def macros(self) -> tuple[str, ...]:
         """The unique ids of the macros that it calls."""
-        return tuple(str(n) for n in self._mapping("depends_on").get("macros") or ())
+        return tuple(str(n) for n in _mapping(self.data, "depends_on").get("macros") or ())
 
     @property
     def properties_file(self) -> str | None:
@@ -288,22 +282,20 @@ def read_manifest(file: Path, shown: str, project: str) -> Manifest:
             hint=_PARSE,
         ) from error
     except ValueError as error:
-        raise ConfigError(f"{shown} is {error}", span=Span(shown), hint=_PARSE) from error
+        raise _wrong(shown, f"is {error}") from error
     if misfit(data, {"metadata": dict}):
-        raise ConfigError(f"{shown} is not a manifest of dbt", span=Span(shown), hint=_PARSE)
+        raise _wrong(shown, "is not a manifest of dbt")
     _check_version(data["metadata"] or {}, shown)
     if problem := misfit(data, _SHAPE) or _misnamed(data):
-        raise ConfigError(
-            f"{shown} is not a manifest of dbt: {problem}", span=Span(shown), hint=_PARSE
-        )
+        raise _wrong(shown, f"is not a manifest of dbt: {problem}")
     manifest = Manifest(shown, data)
     if manifest.project and manifest.project != project:
-        raise ConfigError(
-            f"{shown} belongs to the project {manifest.project!r}, not of {project!r}",
-            span=Span(shown),
-            hint=_PARSE,
-        )
+        raise _wrong(shown, f"belongs to the project {manifest.project!r}, not of {project!r}")
     return manifest
+
+
+def _wrong(shown: str, problem: str, hint: str = _PARSE) -> ConfigError:
+    return ConfigError(f"{shown} {problem}", span=Span(shown), hint=hint)
 
 
 def _misnamed(data: _Json) -> str | None:
@@ -326,12 +318,8 @@ def _check_version(metadata: _Json, shown: str) -> None:
     if version is not None and version > newest:
         # Previews of dbt 2 wrote version 20, its releases write 12.
         hint = f"run `dbt parse` with a release of dbt that writes version {newest}"
-    raise ConfigError(
-        f"{shown} has the schema {schema!r};"
-        f" dqsql reads versions {_VERSIONS[0]} to {newest} of dbt's manifest",
-        span=Span(shown),
-        hint=hint,
-    )
+    read = f"dqsql reads versions {_VERSIONS[0]} to {newest} of dbt's manifest"
+    raise _wrong(shown, f"has the schema {schema!r}; {read}", hint)
 
 
 def check_target(manifest: Manifest, name: str, schemas: Mapping[str, str]) -> None:
@@ -346,11 +334,11 @@ def check_target(manifest: Manifest, name: str, schemas: Mapping[str, str]) -> N
     built = {str(n.data.get("schema")).lower() for n in models}
     others = [other for other, schema in schemas.items() if schema.lower() in built]
     if others and name in schemas and name not in others:
-        raise ConfigError(
-            f"{manifest.shown} was written for the target {others[0]!r}, which builds in"
-            f" {schemas[others[0]]}, and not for {name!r}, which builds in {schemas[name]}",
-            span=Span(manifest.shown),
-            hint=f"run `dbt parse --target {name}` in the dbt project",
+        raise _wrong(
+            manifest.shown,
+            f"was written for the target {others[0]!r}, which builds in {schemas[others[0]]},"
+            f" and not for {name!r}, which builds in {schemas[name]}",
+            f"run `dbt parse --target {name}` in the dbt project",
         )
 
 

@@ -22,6 +22,7 @@ from dqsql.loading.binding import bind_model, comment_text, relation_call, with_
 from dqsql.loading.config import merge_settings
 from dqsql.loading.contracts.expand import SETTING as CONTRACT
 from dqsql.loading.contracts.expand import with_contract
+from dqsql.loading.contracts.rules import mappings_in
 from dqsql.loading.dbt.manifest import Manifest, Node, checksum_of
 from dqsql.loading.dbt.places import Places
 from dqsql.loading.dbt.rebuilds import Rebuild
@@ -68,7 +69,6 @@ class DbtModels:
     """
 
     root: Path
-    packages_dir: str
     manifest: Manifest
     library: MacroLibrary
     known_names: Collection[str]
@@ -95,7 +95,7 @@ class DbtModels:
         relation = node.relation
         model = CheckModel(
             name=self.names[node.unique_id],
-            path=self.path_of(node),
+            path=self.places.file_of(node),
             raw_sql=raw,
             sql=f"select * from {relation}",
             config=self._config(node, settings),
@@ -117,12 +117,6 @@ class DbtModels:
             self.errors.append(wrong)
         return contract_model
 
-    def path_of(self, node: Node) -> str:
-        """The node's file, relative to the root project."""
-        if node.package == self.manifest.project:
-            return node.path
-        return f"{self.packages_dir}/{node.package}/{node.path}"
-
     def _parents(self, node: Node) -> tuple[str, ...]:
         own = (self.ids[p] for p in node.parents if p in self.ids)
         # A source is what the check model about it reads.
@@ -130,10 +124,10 @@ class DbtModels:
         return tuple(dict.fromkeys((*own, *source)))
 
     def _text(self, node: Node) -> str:
-        file = self.root / self.path_of(node)
-        if node.resource_type in ("model", "snapshot") and file.is_file():
+        path = self.places.file_of(node)
+        if node.resource_type in ("model", "snapshot") and (self.root / path).is_file():
             try:
-                return read_text(file, self.path_of(node))
+                return read_text(self.root / path, path)
             except LoadError as error:
                 self.errors.append(error)
         return str(node.data.get("raw_code") or "")
@@ -144,7 +138,7 @@ class DbtModels:
         self, node: Node, raw: str
     ) -> tuple[tuple[Projection, ...], tuple[Annotation, ...]]:
         """Annotations in a model's comments. Files without any are not looked at further."""
-        path = self.path_of(node)
+        path = self.places.file_of(node)
         if node.resource_type == "snapshot":
             raw = _block_of(node, raw)
         elif node.resource_type != "model":
@@ -421,9 +415,8 @@ def contract_of(node: Node, span: Span, *, always: bool = False) -> Contract | N
     )
 
 
-def _constraints(data: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    given = data.get("constraints")
-    return [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
+def _constraints(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return mappings_in(data.get("constraints"))
 
 
 def _model_key(node: Node) -> list[str]:

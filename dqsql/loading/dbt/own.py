@@ -279,7 +279,7 @@ def _resolved(text: str, source: _SelectedRows, alias: str) -> str:
         if made is None and len(own) == len(parts):
             continue
         changed = True
-        new = _column(own) if made is None else exp.Paren(this=parse_expression(made))
+        new = exp.column(*reversed(own)) if made is None else exp.Paren(this=parse_expression(made))
         if column is tree:
             tree = new
         else:
@@ -302,7 +302,8 @@ def plainly_named(text: str, names: Collection[str]) -> str:
     def plain(node: exp.Expr) -> exp.Expr:
         parts = node.parts if isinstance(node, exp.Column) else []
         named = [p for p in parts if isinstance(p, exp.Identifier)]
-        return _column(named[1:]) if len(named) > 1 and named[0].name.lower() in names else node
+        is_qualified = len(named) > 1 and named[0].name.lower() in names
+        return exp.column(*reversed(named[1:])) if is_qualified else node
 
     return to_sql(parse_expression(text).transform(plain))
 
@@ -312,8 +313,3 @@ def _refuse_random(text: str) -> None:
         name = called.text.lower()
         if bracket.token_type is _OPEN and name in (*RANDOM, "monotonically_increasing_id"):
             raise Unadoptable(f"{name}() gives something else each time")
-
-
-def _column(parts: list[exp.Identifier]) -> exp.Column:
-    names = ("this", "table", "db", "catalog")
-    return exp.Column(**dict(zip(names, (p.copy() for p in reversed(parts)), strict=False)))

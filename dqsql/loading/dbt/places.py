@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,13 @@ class Places:
     def of_node(self, node: Node) -> Span:
         """Where a node is described, else its own file."""
         entry = self._entry(node)
-        return entry[0].span(*entry[1]) if entry else Span(self._file(node, node.path))
+        return entry[0].span(*entry[1]) if entry else Span(self.file_of(node))
 
     def of_meta(self, node: Node, column: str | None) -> Span:
         """Where `meta: {dqsql: ..}` of a node or of one of its columns stands."""
         entry = self._entry(node)
         if entry is None:
-            return Span(self._file(node, node.path))
+            return Span(self.file_of(node))
         document, keys, data = entry
         if column is not None:
             at = _index_of(data.get("columns"), column)
@@ -60,7 +59,7 @@ class Places:
 
     def of_test(self, test: Node, tested: Node | None) -> Span:
         """Where a generic test is written; the file's first line where that is not clear."""
-        file = self._file(test, test.path)
+        file = self.file_of(test)
         entry = self._entry(tested) if tested is not None else None
         metadata = test.data.get("test_metadata") or {}
         if entry is None or entry[0].path != file:
@@ -94,14 +93,15 @@ class Places:
     def _entry(self, node: Node) -> tuple[Document, KeyPath, dict[str, Any]] | None:
         """The document, keys and mapping that describe a node."""
         path = node.properties_file
-        document = self._document(self._file(node, path)) if path else None
-        if document is None:
-            return None
-        for keys, data in _entries(document, node):
-            return document, keys, data
-        return None
+        document = self._document(self._in_package(node, path)) if path else None
+        entry = None if document is None else _described(document.data, node)
+        return None if document is None or entry is None else (document, *entry)
 
-    def _file(self, node: Node, path: str) -> str:
+    def file_of(self, node: Node) -> str:
+        """The node's file, relative to the root project."""
+        return self._in_package(node, node.path)
+
+    def _in_package(self, node: Node, path: str) -> str:
         if node.package == self.manifest.project:
             return path
         return f"{self.packages_dir}/{node.package}/{path}"
@@ -116,20 +116,17 @@ class Places:
         return self._documents[path]
 
 
-def _entries(document: Document, node: Node) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
-    if node.resource_type != "source":
-        section = _SECTIONS.get(node.resource_type, "models")
-        index = _index_of(document.data.get(section), str(node.data["name"]))
-        if index is not None:
-            yield (section, index), document.data[section][index]
-        return
-    at = _index_of(document.data.get("sources"), str(node.data["source_name"]))
-    if at is None:
-        return
-    tables = document.data["sources"][at].get("tables")
-    index = _index_of(tables, str(node.data["name"]))
-    if index is not None:
-        yield ("sources", at, "tables", index), tables[index]
+def _described(data: dict[str, Any], node: Node) -> tuple[KeyPath, dict[str, Any]] | None:
+    """The keys and the mapping that describe a node in a file."""
+    keys: KeyPath = (_SECTIONS.get(node.resource_type, "models"),)
+    if node.resource_type == "source":
+        at = _index_of(data.get("sources"), str(node.data["source_name"]))
+        if at is None:
+            return None
+        keys = ("sources", at, "tables")
+    items = _value(data, keys)
+    index = _index_of(items, str(node.data["name"]))
+    return None if index is None else ((*keys, index), items[index])
 
 
 def _index_of(items: object, name: str) -> int | None:
@@ -140,7 +137,7 @@ def _index_of(items: object, name: str) -> int | None:
     return next((i for i, item in mappings if item.get("name") == name), None)
 
 
-def _value(data: Any, keys: KeyPath) -> object:
+def _value(data: Any, keys: KeyPath) -> Any:
     for key in keys:
         if isinstance(data, dict):
             data = data.get(key)

@@ -27,7 +27,7 @@ from dqsql.loading.dbt.rebuilds import read_last_build
 from dqsql.loading.dbt.tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, Section, read_document
 from dqsql.loading.models import known_names
-from dqsql.loading.profiles import TargetRequest, load_target
+from dqsql.loading.profiles import TargetRequest, target_of
 from dqsql.model.project import CheckModel, LeftTest, Project, Reader, Source, Target
 from dqsql.model.settings import as_names, as_text
 from dqsql.model.wording import first_of
@@ -49,17 +49,15 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class DbtConfig:
-    """What dqsql needs of `dbt_project.yml`. `own` are the settings under `vars: dqsql:`.
+    """What dqsql needs of `dbt_project.yml`.
 
+    `own` are the settings under `vars: dqsql:`, with the name and the profile of the project.
     `node_paths` are the folders of models, snapshots and tests, with what is in them; `folders`
     what is set for those of models, seeds, snapshots and sources.
     Since dbt 1.12 variables may stand in `vars.yml` instead.
     """
 
-    name: str
-    document: Document
     own: ProjectConfig
-    profile: str | None
     target_path: str
     node_paths: Mapping[str, str]
     packages_dir: str
@@ -101,10 +99,9 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
     merged.pop("dqsql", None)
     target_path = os.environ.get("DBT_TARGET_PATH") or rendered("target_path", as_text) or "target"
     return DbtConfig(
-        name=name,
-        document=document,
-        own=_own_settings(holder, name, merged),
-        profile=rendered("profile", as_text),
+        own=replace(
+            _own_settings(holder, name, merged), profile=rendered("profile", as_text) or name
+        ),
         target_path=target_path,
         node_paths={
             path: kind
@@ -164,19 +161,9 @@ def load_dbt_project(request: TargetRequest, dbt_tests: bool | None, *, all_test
     """
     root = request.root
     config = read_dbt_config(root, request.vars)
-    target = load_target(
-        replace(
-            request,
-            project_name=config.name,
-            project_profile=config.profile or config.name,
-            defaults=config.own.target_defaults,
-            places=config.own.target_places,
-            vars=config.own.vars,
-            dbt=True,
-        )
-    )
+    target = target_of(replace(request, dbt=True), config.own)
     shown = f"{config.target_path}/{_MANIFEST}"
-    manifest = read_manifest(root / config.target_path / _MANIFEST, shown, config.name)
+    manifest = read_manifest(root / config.target_path / _MANIFEST, shown, config.own.name)
     check_target(manifest, target.name, target.dbt_schemas)
     return _Loader(root, config, target, manifest, dbt_tests, all_tests).load()
 
@@ -206,7 +193,6 @@ class _Loader:
         last_build = read_last_build(self.root / self.config.target_path / RESULTS)
         loader = DbtModels(
             root=self.root,
-            packages_dir=self.config.packages_dir,
             manifest=self.manifest,
             library=library,
             known_names=known_names(library),
@@ -230,7 +216,7 @@ class _Loader:
         stale = staleness(self.manifest, self.root, self.config.node_paths)
         sources = [t for t in self.left if t.unique_id in self.manifest.sources]
         return Project(
-            name=self.config.name,
+            name=own.name,
             root=self.root,
             target=self.target,
             models=tuple(models.values()),
@@ -400,7 +386,9 @@ def _readers(manifest: Manifest) -> tuple[Reader, ...]:
     """Who reads what dbt built: all nodes and exposures of a manifest, upstream first."""
     nodes = {**manifest.sources, **manifest.built}
     readers = {uid: _reader(node) for uid, node in nodes.items()}
-    readers |= {uid: _exposure(node) for uid, node in manifest.exposures.items()}
+    for uid, node in manifest.exposures.items():
+        name = str(node.data.get("label") or node.data["name"])
+        readers[uid] = Reader(node.unique_id, name, "exposure", node.parents)
     graph = {uid: [p for p in r.parents if p in readers] for uid, r in readers.items()}
     try:
         order = list(TopologicalSorter(graph).static_order())
@@ -420,8 +408,3 @@ def _reader(node: Node) -> Reader:
         relation=node.relation,
         sql=str(sql) if sql and str(node.data.get("language", "sql")) == "sql" else None,
     )
-
-
-def _exposure(node: Node) -> Reader:
-    name = str(node.data.get("label") or node.data["name"])
-    return Reader(node.unique_id, name, "exposure", node.parents)

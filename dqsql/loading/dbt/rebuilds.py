@@ -98,13 +98,6 @@ def _rebuilds(
             yield unique_id, Rebuild(at, intervals, everything)
 
 
-def rebuild_of(model: CheckModel) -> Rebuild | None:
-    """What dbt's run_results.json says about a model, or None."""
-    dbt = model.config.extra.get("dbt")
-    rebuild = dbt.get("rebuilt") if isinstance(dbt, Mapping) else None
-    return rebuild if isinstance(rebuild, Rebuild) else None
-
-
 def was_built(rebuild: Rebuild, batch: str) -> bool:
     """Whether a batch, by when it begins (UTC), is among what dbt built."""
     if rebuild.everything:
@@ -126,16 +119,13 @@ def reopen_rebuilt(
     `runs` gives the rows of dq_runs. A batch of a run that is not there (it was killed) counts as
     checked before.
     """
-    rebuild = rebuild_of(model)
-    built = [b for b in ledger if was_built(rebuild, b)] if rebuild is not None else []
+    rebuild: Rebuild | None = model.dbt.get("rebuilt")
+    built = [] if rebuild is None else [b for b in ledger if was_built(rebuild, b)]
     if rebuild is None or not built:
         return
     starts = {row["run_id"]: row["started_at"] for row in runs()}
     for batch in built:
         record = ledger[batch]
-        if not _checked_after(starts.get(record.run_id), rebuild.at):
+        started = starts.get(record.run_id)
+        if started is None or in_zone(started) <= rebuild.at:
             ledger[batch] = replace(record, status=BatchStatus.INCOMPLETE)
-
-
-def _checked_after(started: dt.datetime | None, built: dt.datetime) -> bool:
-    return started is not None and in_zone(started) > built

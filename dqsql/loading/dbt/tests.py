@@ -272,7 +272,9 @@ class Adopter:
         about = _plain_name(column)
         span = self.spans.get(test.unique_id, Span(test.path))
         levels, by_row = _levels(test), failing.by_row
-        if not _is_default(test):
+        # Whether any failing row is one too many.
+        is_default = all(_asks_for_none(condition) for _, condition, _ in levels)
+        if not is_default:
             # A threshold is about the number itself, which then serves both checks of the test.
             failing = replace(failing, quick=None, values=None)
         annotations = tuple(
@@ -297,7 +299,7 @@ class Adopter:
             )
             for severity, condition, suffix in levels
         )
-        return AdoptedTest(attached, annotations, by_row and len(levels) == 1 and _is_default(test))
+        return AdoptedTest(attached, annotations, by_row and len(levels) == 1 and is_default)
 
 
 def _counting(test: Node, failing: Failing) -> dict[str, Any]:
@@ -343,11 +345,6 @@ def _levels(test: Node) -> list[tuple[Severity, str, str]]:
     if warn_if.replace(" ", "") == error_if.replace(" ", ""):
         return [(Severity.ERROR, error_if, "")]
     return [(Severity.ERROR, error_if, ""), (Severity.WARN, warn_if, WARN_HALF)]
-
-
-def _is_default(test: Node) -> bool:
-    """Whether any failing row is one too many."""
-    return all(_asks_for_none(condition) for _, condition, _ in _levels(test))
 
 
 def _asks_for_none(condition: str) -> bool:

@@ -14,8 +14,9 @@ operations, `* except (..)` and CTEs with column lists end the way.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -284,15 +285,7 @@ def render_dbt_model(
 
     `relation_of('ref' or 'source', *names)` is the relation that a call renders to.
     """
-    context = _context(relation_of)
-    try:
-        return render_model(raw, lambda text: library.render(text, path, context))
-    except JinjaError:
-        return _masked(raw, lambda text: library.render(text, path, context))
-
-
-def _context(relation_of: Callable[..., str]) -> Mapping[str, object]:
-    return {
+    context = {
         "config": lambda *_, **__: "",
         "ref": lambda *names, **_: relation_of("ref", *names),
         "source": lambda *names: relation_of("source", *names),
@@ -300,6 +293,11 @@ def _context(relation_of: Callable[..., str]) -> Mapping[str, object]:
         "is_incremental": lambda: False,
         "execute": False,
     }
+    render = partial(library.render, path=path, context=context)
+    try:
+        return render_model(raw, render)
+    except JinjaError:
+        return _masked(raw, render)
 
 
 def _masked(raw: str, render: Callable[[str], str]) -> Rendering:

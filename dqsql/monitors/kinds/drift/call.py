@@ -10,6 +10,7 @@ from sqlglot import exp
 from dqsql.compiler.arguments import split_arguments
 from dqsql.compiler.comparisons import COMPARISONS, measured_side
 from dqsql.compiler.misuse import locate
+from dqsql.compiler.trees import called
 from dqsql.decisions.drift import MEASURES, WITH_P_VALUE
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, Span, nearest
@@ -56,10 +57,9 @@ def drift_call(expression: str, column: str | None, span: Span) -> DriftCall:
     """
     ast = parse_expression(expression, span).unnest()
     node = measured_side(ast)[0] if isinstance(ast, COMPARISONS) else ast
-    arguments = list(node.expressions) if isinstance(node, exp.Anonymous) else []
-    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.name.lower()
+    name = called(node) or node.name.lower()
     default = "ks" if name == P_VALUE else "psi"
-    given, named = split_arguments(arguments)
+    given, named = split_arguments(node.expressions if called(node) else [])
     for unknown in named.keys() - {_AGAINST}:
         raise CompileError(
             f"@{name} has no argument {unknown!r}", span=span, hint=f"for example {_EXAMPLE}"
