@@ -53,15 +53,20 @@ def silent(text: str) -> None:
     """Ignore the progress."""
 
 
-class Opening(Place, total=False):
-    """A project, its target, and how its tables are opened."""
+class Access(Place, total=False):
+    """The target of a project, and how its tables are opened."""
 
-    project_dir: str | PathLike[str]
-    """Folder of the project; by default the current one."""
     spark: SparkSession | None
     """An existing session to use."""
     step: Step
     """Called with a description of what is being done."""
+
+
+class Opening(Access, total=False):
+    """A project, its target, and how its tables are opened."""
+
+    project_dir: str | PathLike[str]
+    """Folder of the project; by default the current one."""
 
 
 def opened(at: Opening) -> tuple[Where, SparkSession | None, Step]:
