@@ -8,7 +8,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas
 import pyarrow as pa
@@ -27,9 +27,6 @@ from dqsql.engine.values import survives_arrow, types_of
 from dqsql.errors import SessionError, UsageError
 from dqsql.model.batches import TIME_ZONE, is_utc
 from dqsql.model.table import Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Nodes of a plan, behind the lines of the tree that they stand in.
 _READS_LATE = re.compile(

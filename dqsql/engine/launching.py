@@ -43,7 +43,7 @@ def embedded_settings(target: Target) -> dict[str, str]:
     settings = {
         **_EMBEDDED_CONF,
         "spark.master": target.master or "local[*]",
-        "spark.sql.warehouse.dir": _catalog_dir(target),
+        "spark.sql.warehouse.dir": target.warehouse or f"{gettempdir()}/dqsql-warehouse",
     }
     # The format's settings hold the user's own for the same keys.
     return settings | dict(target.spark_conf) | format_conf(target)
@@ -85,10 +85,6 @@ def _log_options() -> list[str]:
     if own and any(Path(own).glob("log4j2.*")):
         return []
     return [f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"]
-
-
-def _catalog_dir(target: Target) -> str:
-    return target.warehouse or str(Path(gettempdir()) / "dqsql-warehouse")
 
 
 # --- the command --------------------------------------------------------------------------------

@@ -141,7 +141,10 @@ class _Preparation:
         changed: dict[Lookup, Lookup] = {}
         for lookup in lookups_of(state):
             if lookup not in self._fitted:
-                self._fitted[lookup] = self._fit_or_error(lookup)
+                try:
+                    self._fitted[lookup] = self._fit(lookup)
+                except EngineError as error:
+                    self._fitted[lookup] = error
             outcome = self._fitted[lookup]
             if isinstance(outcome, EngineError):
                 raise outcome
@@ -149,17 +152,8 @@ class _Preparation:
                 changed[lookup] = outcome
         return with_lookups(state, changed)
 
-    def _relation(self, sql: str) -> Relation:
-        return next(r for r in self.plan.relations if r.sql == sql)
-
-    def _fit_or_error(self, lookup: Lookup) -> Lookup | EngineError:
-        try:
-            return self._fit(lookup)
-        except EngineError as error:
-            return error
-
     def _fit(self, lookup: Lookup) -> Lookup:
-        relation = self._relation(lookup.relation)
+        relation = next(r for r in self.plan.relations if r.sql == lookup.relation)
         name = relation.name
         keys = expression_types(self.spark, lookup.relation, lookup.keys, name)
         columns = expression_types(

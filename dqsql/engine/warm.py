@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -200,7 +201,8 @@ def stop_session(settings: Mapping[str, str]) -> WarmSession | None:
         return None
     alive = answers(session.port)
     if alive:
-        _terminate(session.pid)
+        with suppress(ProcessLookupError):
+            os.kill(session.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
     while answers(session.port):
         if time.monotonic() > deadline:
@@ -222,15 +224,6 @@ def idle_seconds(place: WarmPlace) -> float:
         return max(0.0, time.time() - place.lock.stat().st_mtime)
     except FileNotFoundError:
         return 0.0
-
-
-def _terminate(pid: int) -> None:
-    import signal
-
-    try:
-        os.kill(pid, signal.SIGTERM)
-    except ProcessLookupError:
-        return
 
 
 def runs(pid: int) -> bool:
