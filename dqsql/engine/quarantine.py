@@ -24,7 +24,7 @@ from dqsql.engine.failures import translated
 from dqsql.engine.project_key import project_key, with_key
 from dqsql.engine.row_scores import OddRows, odd_in
 from dqsql.engine.selects import fetched
-from dqsql.engine.statements import sorting_if_too_large
+from dqsql.engine.statements import computed_once
 from dqsql.engine.storage import open_store
 from dqsql.errors import ConfigError, Span
 from dqsql.model.limits import DROP, KEEP, SETTING, Quarantine
@@ -131,13 +131,8 @@ class RowSplitter:
         commit: the batches `replaced`, or None for all rows.
         """
         good, quarantined = self.quarantine.good, self.quarantine.quarantined
-
-        def rows() -> DataFrame:
-            with translated(f"cannot split the rows into {good} and {quarantined}"):
-                split_rows: DataFrame = self.spark.sql(self._text(statement)).localCheckpoint()
-            return split_rows
-
-        frame = sorting_if_too_large(self.spark, rows)
+        doing = f"cannot split the rows into {good} and {quarantined}"
+        frame = computed_once(self.spark, self._text(statement), doing)
         columns = self._columns(batches.types)
         kept = marked_rows.kept_columns(columns, batches.types, self._private())
         stored = [*map(self._text, kept), quoted(marked_rows.ROW_BATCH)]

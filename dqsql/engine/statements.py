@@ -80,6 +80,16 @@ def rows_of(
     return sorting_if_too_large(spark, run)
 
 
+def computed_once(spark: SparkSession, text: str, doing: str) -> DataFrame:
+    """The rows of a statement, computed and kept by Spark. Raises EngineError."""
+
+    def run() -> DataFrame:
+        with translated(doing):
+            return spark.sql(text).localCheckpoint()
+
+    return sorting_if_too_large(spark, run)
+
+
 def register(frame: DataFrame, view: str) -> dict[str, str]:
     """Make a frame a temporary view and return its columns with their Spark types."""
     with translated(f"cannot read {view}"):
