@@ -165,11 +165,12 @@ class _Preparation:
                 lookup.columns, columns, lookup.keys, keys, strict=True
             )
         ]
+        names = {unquoted(k).lower() for k in lookup.keys}
         return Lookup(
             lookup.relation,
             tuple(c for c, _ in pairs),
             tuple(k for _, k in pairs),
-            unique=_has_unique(relation, lookup.keys),
+            unique=any(unique <= names for unique in relation.unique_keys),
         )
 
     def _of_batches(self, relation: Relation) -> Relation:
@@ -227,12 +228,6 @@ class _Preparation:
 def _look(batch: str) -> str:
     """What a name looks like: 20260131 is one number, and 2026-01-31 is three."""
     return _NUMBER.sub("9", batch)
-
-
-def _has_unique(relation: Relation, keys: Sequence[str]) -> bool:
-    """Whether the keys are said to be unique in a relation, or some of them are."""
-    names = {unquoted(k).lower() for k in keys}
-    return any(unique <= names for unique in relation.unique_keys)
 
 
 def _is_text(spark_type: str) -> bool:

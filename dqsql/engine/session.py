@@ -155,7 +155,8 @@ def _connect(target: Target) -> SparkSession:
     except SPARK_FAILURES as error:
         known = known_failure(str(error))
         raise SessionError(
-            f"cannot reach Spark Connect at {_without_secrets(url)}:"
+            # What follows are parameters, the token among them.
+            f"cannot reach Spark Connect at {url.partition('/;')[0]}:"
             f" {known.message if known else first_sentence(error)}",
             hint=known.hint if known else "check url in profiles.yml and that the server is up",
         ) from error
@@ -178,10 +179,6 @@ def _impatient(session: SparkSession, url: str) -> SparkSession:
     # The first call: a wrong token is found here.
     session.version  # noqa: B018
     return session
-
-
-def _without_secrets(url: str) -> str:
-    return url.partition("/;")[0]
 
 
 def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:

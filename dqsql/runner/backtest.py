@@ -17,8 +17,8 @@ from dqsql.model.results import BatchStatus
 from dqsql.model.tables import RESULTS
 from dqsql.monitors.rates import cadence
 from dqsql.monitors.registry import replayers
-from dqsql.monitors.replay import Replayed, Replayer, as_decided, replays_of
-from dqsql.runner.fit import Learners, Stored
+from dqsql.monitors.replay import Replayed, as_decided, replays_of
+from dqsql.runner.fit import Stored
 from dqsql.runner.warehouse import Access, Step, open_warehouse, opened
 from dqsql.selection.choosing import chosen_names
 
@@ -146,7 +146,9 @@ class _Backtest:
         flagged = rejected | {b for b in batches if ledger[b].status is BatchStatus.FLAGGED}
         now = dt.datetime.now(dt.UTC)
         learners = self.stored.learners(plan, "", now, replayers(), self.newest)
-        self._add_metrics(learners, sorted(flagged))
+        # They are no part of the learners' history.
+        measured = stored_metrics(self.stored.store, name, sorted(flagged))
+        learners.context.history.add_metrics(measured)
         start = time.process_time()
         replayed = [
             one
@@ -169,8 +171,3 @@ class _Backtest:
             metrics=len(watched),
             seconds=seconds / decided if decided else None,
         )
-
-    def _add_metrics(self, learners: Learners[Replayer], batches: Sequence[str]) -> None:
-        """Let the learners see batches that are no part of their history."""
-        name = learners.plan.model.name
-        learners.context.history.add_metrics(stored_metrics(self.stored.store, name, batches))

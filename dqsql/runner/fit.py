@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
@@ -118,11 +118,6 @@ class Stored:
         return types, expression_types(self.spark, view, [model.config.batch_by], model.name)[0]
 
 
-def learnable(plans: Sequence[Plan], kinds: Collection[str]) -> Iterator[Plan]:
-    """The plans with monitors of some kinds: those that learn."""
-    return (p for p in plans if any(m.kind in kinds for m in p.monitors))
-
-
 @dataclass(frozen=True)
 class ModelFit:
     """What the monitors of one model have learned; `error` is set when it could not be tried."""
@@ -166,7 +161,7 @@ def fit(
     compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
     compiled.raise_errors()
     chosen_names(compiled.project, select, exclude)
-    plans = list(learnable(compiled.plans, learners()))
+    plans = [p for p in compiled.plans if any(m.kind in learners() for m in p.monitors)]
     if not plans:
         return ()
     if show:

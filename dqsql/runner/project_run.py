@@ -472,13 +472,10 @@ class ProjectRun:
 
     def _quarantine(self, model: CheckModel) -> Quarantine | None:
         quarantine = quarantine_of(model, self._project, self.request.quarantine)
+        if quarantine is None or model.name not in self.request.labels:
+            return quarantine
         # What a stream hands on must have passed as a whole.
-        streamed = quarantine is not None and model.name in self.request.labels
-        return (
-            replace(quarantine, whole_batches=True)
-            if quarantine is not None and streamed
-            else quarantine
-        )
+        return replace(quarantine, whole_batches=True)
 
     def _result(
         self,

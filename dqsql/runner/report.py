@@ -136,7 +136,8 @@ def make_page(
     Those of check models that are in the report stand with them.
     """
     shown = {f.name for f in facts}
-    most = f", at most {_MAX_BATCHES} batches" if _is_cut(facts) else ""
+    is_cut = any(len(f.batches) == _MAX_BATCHES for f in facts)
+    most = f", at most {_MAX_BATCHES} batches" if is_cut else ""
     return Page(
         project=project.name,
         target=project.target.name,
@@ -146,10 +147,6 @@ def make_page(
         models=tuple(replace(f, profile=profiles.get(f.name)) for f in facts),
         profiles=tuple(p for name, p in profiles.items() if name not in shown),
     )
-
-
-def _is_cut(facts: Sequence[ModelFacts]) -> bool:
-    return any(len(f.batches) == _MAX_BATCHES for f in facts)
 
 
 def read_facts(

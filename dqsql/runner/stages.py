@@ -187,7 +187,8 @@ class ModelVerdicts:
     def notes(self) -> tuple[str, ...]:
         """What to know of the cumulative metrics, and of batches that monitors wait for."""
         waiting = tuple(
-            f"{batch} is likely to get more rows: monitors judge it from {_minute(when)} on"
+            f"{batch} is likely to get more rows: monitors judge it from {when:%Y-%m-%d %H:%M} UTC"
+            " on"
             for batch, when in self.judged.later.items()
         )
         return waiting if self.cumulative is None else (*self.cumulative.notes, *waiting)
@@ -196,10 +197,6 @@ class ModelVerdicts:
         """The batches that a person rejected, and that are not repaired."""
         statuses = batch_statuses(self.all, batches, reviews)
         return frozenset(b for b, status in statuses.items() if status is BatchStatus.REJECTED)
-
-
-def _minute(moment: dt.datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def before_scan(place: Workplace, batches: Sequence[str], accepted: Collection[str]) -> BeforeScan:
