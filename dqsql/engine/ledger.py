@@ -120,9 +120,7 @@ def _recency(record: BatchRecord) -> tuple[bool, dt.datetime | None]:
 class CompletedRuns:
     """When the runs of models began that came to their end: they told what was found until then.
 
-    Args:
-        store: where `dq_model_runs` is; it is read when something is asked.
-        now: the start of the run that asks.
+    `dq_model_runs` is read when something is asked; `now` is the start of the run that asks.
     """
 
     store: Store

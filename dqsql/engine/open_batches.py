@@ -67,14 +67,9 @@ def growth(
 ) -> tuple[dt.datetime, int, dt.datetime | None]:
     """When a batch was first found to have about as many rows as now, how many, and when it lacked.
 
-    Args:
-        before: its record of the check before; None where there is none of what the model is now.
-        rows: what it has now.
-        now: when this check began.
-
-    Returns:
-        `grown_at`, `grown_rows` and `lacked_at` of its record: the last of them is the check at
-        which it had ten elevenths of them at most; None where it has not grown since the first.
+    These are `grown_at`, `grown_rows` and `lacked_at` of its record; the last is the check at which
+    it had ten elevenths of them at most, None where it has not grown since the first. `before` is
+    its record of the check before this one, if there is one of what the model is now.
     """
     if before is None or before.grown_at is None or before.grown_rows is None:
         return now, rows, None
@@ -115,12 +110,7 @@ def full_later(
     than half were full later than at its age; of those that have not grown, only those count that
     were full by then.
 
-    Args:
-        batches: those under test.
-        ledger: the batches of before.
-        rows: how many the batches under test have now; earlier ones may be among them.
-        batch_by: of the model.
-        now: when the run began.
+    `rows` says how many the batches under test have now; earlier ones may be among them.
     """
     usual, moment = usual_length(ledger.values()), in_zone(now)
     votes = list(_votes(ledger, usual, rows, moment))

@@ -143,10 +143,8 @@ class TestedBatches:
     ) -> tuple[str, ...]:
         """A note when stored values or verdicts of later batches are of before these batches.
 
-        Args:
-            sound: the batches that count in the cumulative metrics of later ones.
-            ledger: that of now.
-            others: batches that this run checks, too.
+        Those that are `sound` count in the cumulative metrics of later ones. `ledger` is that of
+        now; the run checks `others`, too.
         """
         others = {*others, *self.choice.lost}
         if self.cumulates:
@@ -319,16 +317,8 @@ def batch_records(
 ) -> dict[str, BatchRecord]:
     """What the ledger keeps of the batches that have a status.
 
-    Args:
-        tested: the batches, and what they were before.
-        verdicts: what was measured of them.
-        results: the verdicts on them.
-        statuses: by batch.
-        rows: what is stored of the batches, by table.
-        run_id: of this run, which began at `now`.
-        now: see `run_id`.
-        fingerprint: what the model means now.
-        sound: the batches that count in the cumulative metrics of later ones.
+    `rows` are what is stored of them, by table; `now` is when the run began, and `fingerprint` what
+    the model means now. Those that are `sound` count in the cumulative metrics of later ones.
     """
     model = tested.plan.model
     sizes = {table: Counter(row["batch"] for row in mine) for table, mine in rows.items()}

@@ -88,17 +88,9 @@ def suggest(
 ) -> Proposal:
     """Suggest checks for a check model, source, table or file.
 
-    Args:
-        where: the project and target.
-        relation: its name.
-        sample: the share of rows to learn from, in (0, 1]; a tenth by default, and more of a
-            relation of few rows.
-        holdout: the share of rows not to learn from, in [0, 1): the same as `sample` of the others.
-        spark: an existing session; by default one is made from the profile.
-        step: called with a description of what is being done.
-
-    Raises:
-        DqsqlError: there is no such relation, it has no rows, or the shares make no sense.
+    `sample` is the share of rows to learn from, in (0, 1]; a tenth by default, and more of a
+    relation of few rows. `holdout` says the same by the share of the others, in [0, 1). Raises
+    DqsqlError: there is no such relation, it has no rows, or the shares make no sense.
     """
     sample = _share_of(sample, holdout)
     project = where.project()
