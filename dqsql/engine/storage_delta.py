@@ -26,7 +26,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.engine import delta_log, storage_base
 from dqsql.engine.delta_log import StorageFailures, among
-from dqsql.engine.paths import refuse_unreadable
+from dqsql.engine.paths import escaped, refuse_unreadable
 from dqsql.engine.selects import fetched, is_remote
 from dqsql.engine.storage_base import (
     BatchPart,
@@ -365,7 +365,6 @@ class DeltaFolderStore(Store):
     def _read(self, table: DeltaTable, files: Sequence[delta_log.LoggedFile]) -> DataFrame:
         """Files of a table as Spark reads them, with all columns of the table."""
         from dqsql.engine.failures import SPARK_FAILURES
-        from dqsql.engine.paths import escaped
 
         schema = delta_log.spark_schema(table.schema().to_json())
         if self._is_out_of_reach:

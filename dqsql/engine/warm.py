@@ -30,9 +30,6 @@ from dqsql.model.project import Target
 from dqsql.resources import sessions_dir, write_private
 from dqsql.version import VERSION
 
-_DEFAULT_IDLE = 30 * 60.0
-"""Seconds without use after which a warm session stops itself."""
-
 _START_SECONDS = 180.0
 _STOP_SECONDS = 30.0
 _POLL = 0.1
@@ -157,7 +154,7 @@ def present_session(settings: Mapping[str, str]) -> WarmSession | None:
 
 
 def start_session(
-    settings: Mapping[str, str], launched: Mapping[str, str], idle: float = _DEFAULT_IDLE
+    settings: Mapping[str, str], launched: Mapping[str, str], idle: float
 ) -> WarmSession:
     """Start the warm session of some settings, and wait until it answers.
 
