@@ -35,8 +35,10 @@ def was_open(record: BatchRecord, length: dt.timedelta) -> bool:
 
     Its end is that by its name, or after the usual `length`: a month may be named by its first day.
     """
-    age = _age(record, record.checked_at)
-    return age is not None and age < _longest(record, length) + _ZONES
+    if record.checked_at is None or record.start is None:
+        return False
+    age = in_zone(record.checked_at) - in_zone(record.start)
+    return age < _longest(record, length) + _ZONES
 
 
 def is_open(batch: str, batch_by: str | None, now: dt.datetime) -> bool:
@@ -157,12 +159,6 @@ def _votes(
         elif in_zone(lacked) - start < longest + _ZONES and newest[grown] == record.batch:
             jitter = min((grown - lacked) / _JITTER, _MOST_JITTER)
             yield _Vote(start, full - jitter, length, grew=True)
-
-
-def _age(record: BatchRecord, at: dt.datetime | None) -> dt.timedelta | None:
-    if at is None or record.start is None:
-        return None
-    return in_zone(at) - in_zone(record.start)
 
 
 def _longest(record: BatchRecord, usual: dt.timedelta) -> dt.timedelta:

@@ -136,10 +136,8 @@ class RowSplitter:
         columns = self._columns(batches.types)
         kept = marked_rows.kept_columns(columns, batches.types, self._private())
         stored = [*map(self._text, kept), quoted(marked_rows.ROW_BATCH)]
-        bad, rest = (
-            frame.where(quoted(marked_rows.QUARANTINED)),
-            frame.where(f"not {quoted(marked_rows.QUARANTINED)}"),
-        )
+        bad = frame.where(quoted(marked_rows.QUARANTINED))
+        rest = frame.where(f"not {quoted(marked_rows.QUARANTINED)}")
         rejected_rows = bad.selectExpr(
             *stored,
             quoted(marked_rows.FAILED_CHECKS),

@@ -39,8 +39,6 @@ from dqsql.model.project import Target
 from dqsql.redaction import redact_file
 
 if TYPE_CHECKING:
-    from subprocess import Popen
-
     from pyspark.sql import SparkSession
 
 
@@ -222,19 +220,13 @@ def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
             f"Spark did not start: {message}",
             hint=f"see {log}" if wrong is None else f"correct {wrong} in spark_conf",
         ) from error
-    if (started := launching.command_of_process(process or _own_process())) is not None:
+    # Without one that was waiting, it is the JVM that PySpark has started.
+    process = process or getattr(SparkContext._gateway, "proc", None)
+    if (started := launching.command_of_process(process)) is not None:
         command, variables = started
         record = str(place_of(settings).record)
         note_launch(Launch(command, str(log.absolute()), wanted, record, variables))
     return session
-
-
-def _own_process() -> Popen[bytes] | None:
-    """The JVM that PySpark has started."""
-    from pyspark.core.context import SparkContext
-
-    process: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
-    return process
 
 
 def _built(settings: Mapping[str, str]) -> SparkSession:
