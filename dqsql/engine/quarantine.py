@@ -133,8 +133,11 @@ class RowSplitter:
         good, quarantined = self.quarantine.good, self.quarantine.quarantined
         doing = f"cannot split the rows into {good} and {quarantined}"
         frame = computed_once(self.spark, self._text(statement), doing)
-        columns = self._columns(batches.types)
-        kept = marked_rows.kept_columns(columns, batches.types, self._private())
+        private = pii_columns(self.plan.model)
+        left = private if self.quarantine.private == DROP else frozenset()
+        hidden = frozenset() if self.quarantine.private == KEEP else private
+        columns = [name for name in batches.types if name.lower() not in left]
+        kept = marked_rows.kept_columns(columns, batches.types, hidden)
         stored = [*map(self._text, kept), quoted(marked_rows.ROW_BATCH)]
         bad = frame.where(quoted(marked_rows.QUARANTINED))
         rest = frame.where(f"not {quoted(marked_rows.QUARANTINED)}")
@@ -192,13 +195,6 @@ class RowSplitter:
         ]
         rows = [failing_rows(plan, check) for check in wanted]
         return [r for r in rows if r is not None]
-
-    def _columns(self, types: Mapping[str, str]) -> list[str]:
-        left = pii_columns(self.plan.model) if self.quarantine.private == DROP else frozenset()
-        return [name for name in types if name.lower() not in left]
-
-    def _private(self) -> frozenset[str]:
-        return frozenset() if self.quarantine.private == KEEP else pii_columns(self.plan.model)
 
     def _refuse_names(self, types: Mapping[str, str]) -> None:
         taken = sorted(marked_rows.OWN_COLUMNS.intersection(name.lower() for name in types))

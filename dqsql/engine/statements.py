@@ -166,7 +166,11 @@ def kept_view(spark: SparkSession, view: str, query: exp.Expr, doing: str) -> It
     """A statement as a temporary view whose rows are computed once, while it is used."""
     with translated(doing):
         frame = select(spark, to_spark(query))
-        kept = _keep(frame)
+        try:
+            frame.persist()
+            kept = True
+        except SPARK_FAILURES:
+            kept = False  # not every Spark allows it
         try:
             frame.createOrReplaceTempView(quoted(view))
             yield
@@ -174,12 +178,3 @@ def kept_view(spark: SparkSession, view: str, query: exp.Expr, doing: str) -> It
             drop_view(spark, view)
             if kept:
                 frame.unpersist()
-
-
-def _keep(frame: DataFrame) -> bool:
-    """Keep the rows for the statements that read them; not every Spark allows it."""
-    try:
-        frame.persist()
-    except SPARK_FAILURES:
-        return False
-    return True
