@@ -317,7 +317,8 @@ def _new_ones(
         reviewed=tuple(b for b in present if b in (again & limits.reviewed) - changed),
     ).with_empty(empty)
     rest = [b for b in vanished if b not in newest]
-    return replace(choice, notes=(*choice.notes, *_lost_note(rest)))
+    lost = _recheck_note(rest, "no rows any more", " ".join(batch_flags(rest)))
+    return replace(choice, notes=(*choice.notes, *lost))
 
 
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:
@@ -371,10 +372,6 @@ def _empty_note(batches: Sequence[str]) -> tuple[str, ...]:
         return ()
     have = plural(len(batches), "checked batch has", "checked batches have")
     return (f"{have} no rows any more: {first_of(batches, 3)}; checked again as empty",)
-
-
-def _lost_note(batches: Sequence[str]) -> tuple[str, ...]:
-    return _recheck_note(batches, "no rows any more", " ".join(batch_flags(batches)))
 
 
 def _unfinished_note(batches: Sequence[str]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ _FEWEST_TASKS = 4
 def counting_bytes(spark: SparkSession) -> Iterator[Callable[[], int | None]]:
     """What gives the bytes of input of the jobs that this thread has run inside the block.
 
-    It gives None where Spark does not on_progress: a server of Spark Connect.
+    It gives None where Spark does not say so: a server of Spark Connect.
     """
     context = getattr(spark, "_sc", None)
     if context is None:

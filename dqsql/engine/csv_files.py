@@ -60,7 +60,9 @@ def line_options(spark: SparkSession, path: str, options: Mapping[str, str]) -> 
         return {_MULTI_LINE: "true"}
     files = files_at(Path(path))
     if files is None:
-        broken = _odd_lines(spark, path)
+        # Only Spark can read them: quotes that do not come in pairs in some line have to do.
+        lines = spark.read.text(file_or_pattern(path))
+        broken = bool(lines.where("regexp_count(value, '\"') % 2 = 1").head(1))
     else:
         broken = any(_breaks_lines(f, separator_of(given), given["escape"]) for f in files)
     return {_MULTI_LINE: "true"} if broken else {}
@@ -120,12 +122,6 @@ def _goes_on(text: str, separator: str, escape: str) -> bool:
     except (csv.Error, TypeError):
         # A quote that is part of a text, or a separator of several characters.
         return False
-
-
-def _odd_lines(spark: SparkSession, path: str) -> bool:
-    """Whether quotes do not come in pairs in some line of files that only Spark can read."""
-    lines = spark.read.text(file_or_pattern(path))
-    return bool(lines.where("regexp_count(value, '\"') % 2 = 1").head(1))
 
 
 @dataclass(frozen=True)

@@ -234,17 +234,22 @@ def other_types(table: DeltaTable, wanted: Schema) -> list[str]:
     return [field.name for field in shared if _plain(before[field.name]) != _plain(field)]
 
 
+def refuse_other_types(name: str, table: DeltaTable, wanted: Schema, hint: str) -> None:
+    """Raise StorageError where a column would change its type."""
+    if changed := other_types(table, wanted):
+        raise StorageError(
+            f"cannot write {name}: the column {changed[0]} has another type in the table", hint=hint
+        )
+
+
 def settle_columns(name: str, table: DeltaTable, wanted: Schema) -> None:
     """Let a table describe its columns as the rows do that are to be written.
 
     Another version of dqsql may have described them in other words, which delta-rs takes for
     another schema. Raises StorageError where a column would change its type.
     """
-    if changed := other_types(table, wanted):
-        raise StorageError(
-            f"cannot write {name}: the column {changed[0]} has another type in the table",
-            hint=f"it was written by another version of dqsql: delete {name} and run again",
-        )
+    hint = f"it was written by another version of dqsql: delete {name} and run again"
+    refuse_other_types(name, table, wanted, hint)
     described = {field.name: field.metadata for field in table.schema().fields}
     for field in wanted.fields:
         if field.metadata and described.get(field.name, field.metadata) != field.metadata:

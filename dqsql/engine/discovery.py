@@ -281,13 +281,13 @@ def rows_of_batches(
             values = values.cast(pa.string())
         if values is None or values.type != _TYPES[batch_type]:
             return None
-        counts = pc.value_counts(values).to_pylist()
+        counts = {c["values"]: c["counts"] for c in pc.value_counts(values).to_pylist()}
     except (pa.ArrowException, UnicodeDecodeError):
         return None  # texts that are no UTF-8
-    days = [c["values"] for c in counts if isinstance(c["values"], dt.date)]
+    days = [value for value in counts if isinstance(value, dt.date)]
     if any(not _FIRST <= day <= _LAST for day in days):
         return None
-    return {_text(c["values"]): c["counts"] for c in counts}
+    return {None if value is None else str(value): n for value, n in counts.items()}
 
 
 def _column(file: Path, name: str) -> Any:
@@ -301,7 +301,3 @@ def _column(file: Path, name: str) -> Any:
     except (OSError, pa.ArrowException):
         return None
     return table.column(0) if table is not None and table.column_names == names else None
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)

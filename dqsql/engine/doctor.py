@@ -17,13 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dqsql.engine.inputs import forget_inputs
-from dqsql.engine.ledger import (
-    Ledgers,
-    expected_versions,
-    ledger_rows,
-    read_ledgers,
-    versions_after,
-)
+from dqsql.engine.ledger import Ledgers, ledger_rows, older_tables, read_ledgers, versions_after
 from dqsql.engine.upkeep import Upkeep
 from dqsql.errors import UsageError
 from dqsql.model.batches import in_zone
@@ -183,20 +177,13 @@ class Doctor:
         self, names: Collection[str], ledgers: Ledgers, broken: Collection[str]
     ) -> Iterator[Ailment]:
         """Tables that a run has left and that are not there, or older, than then."""
-        store = self.upkeep.store
         if RUNS.name in broken:
             return
         if RUNS.name not in names:
             if ledgers:
                 yield Ailment(RUNS.name, "is gone", "runs fill it again", mended=self.repair)
             return
-        left = expected_versions(store)
-        expected = {name: version for name, version in left.items() if name not in broken}
-        versions = store.versions(expected)
-        for name, version in sorted(expected.items()):
-            has = versions.get(name)
-            if has is not None and has >= version:
-                continue
+        for name, has, version in older_tables(self.upkeep.store, broken):
             what = (
                 "is gone" if has is None else f"has version {has}, and a run left version {version}"
             )

@@ -53,11 +53,6 @@ _NAMELESS = ("struct", "array", "map", "variant", "interval")
 _STATE = "state: "
 
 
-def states_view(model: str) -> str:
-    """The name of the temporary view of a model's state rows."""
-    return f"{view_name(model)}: states"
-
-
 @dataclass
 class ModelExecution:
     """Executes the plan of one model, whose view is registered.
@@ -91,7 +86,8 @@ class ModelExecution:
     @property
     def _states(self) -> exp.Expr:
         """The view of the state rows at hand; models may run at the same time."""
-        return exp.Table(this=exp.to_identifier(states_view(self.plan.model.name), quoted=True))
+        name = f"{view_name(self.plan.model.name)}: states"
+        return exp.Table(this=exp.to_identifier(name, quoted=True))
 
     # --- batches -------------------------------------------------------------------------------
 
@@ -225,7 +221,9 @@ class ModelExecution:
         try:
             sorting_if_too_large(self.spark, lambda: self._scan_states(part, batches, local))
         except EngineError:
-            failing = failing_states(part.scanned, self._run_states(part))
+            failing = failing_states(
+                part.scanned, lambda some: self._run_only(self.statement(some, part.types))
+            )
             if not failing:
                 raise
             part.drop_states(failing)
@@ -380,9 +378,6 @@ class ModelExecution:
                 held = held.filter(pc.is_in(held[BATCH], pa.array(kept, pa.string())))
             self.store.replace_state(self.plan.model.name, held, batches)
             self._held = None
-
-    def _run_states(self, part: Feasible) -> Callable[[Sequence[StateColumn]], None]:
-        return lambda states: self._run_only(self.statement(states, part.types))
 
     def _run_only(self, query: exp.Expr) -> None:
         """Run a statement for its errors."""

@@ -18,7 +18,7 @@ from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import formula, literal, parse_expression, quoted, to_spark, to_sql
 from dqsql.engine.failures import translated
 from dqsql.engine.selects import fetched
-from dqsql.engine.statements import rows_of, sorting_if_too_large
+from dqsql.engine.statements import computed_once, rows_of
 from dqsql.errors import EngineError, StorageError
 from dqsql.model.limits import RunLimits
 from dqsql.model.plan import Check, Plan
@@ -27,7 +27,7 @@ from dqsql.model.results import Result, Status
 from dqsql.model.tables import FAILURES, failures_table_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from dqsql.engine.storage import Store
 
@@ -104,13 +104,8 @@ class FailureSampler:
 
         Raises StorageError.
         """
-
-        def computed() -> DataFrame:
-            with translated("cannot keep the failing rows"):
-                failed_rows: DataFrame = self.spark.sql(to_spark(query.query())).localCheckpoint()
-            return failed_rows
-
-        frame = sorting_if_too_large(self.spark, computed)
+        text = to_spark(query.query())
+        frame = computed_once(self.spark, text, "cannot keep the failing rows")
         model = self.plan.model.name
         table = failures_table_name(model)
         rows = frame.selectExpr(

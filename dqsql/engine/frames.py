@@ -8,7 +8,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas
 import pyarrow as pa
@@ -28,9 +28,6 @@ from dqsql.errors import SessionError, UsageError
 from dqsql.model.batches import TIME_ZONE, is_utc
 from dqsql.model.table import Table
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 # Nodes of a plan, behind the lines of the tree that they stand in.
 _READS_LATE = re.compile(
     r"^[\s:+*()\d-]*(?:\w*Scan (?:csv|json|xml)\b|\w*(?:Python|Pandas|InArrow))",
@@ -38,8 +35,6 @@ _READS_LATE = re.compile(
 )
 # Two checks of one session would take each other's view, whichever object of Python stands for it.
 ONE_AT_A_TIME = threading.Lock()
-# A key and its value.
-_PAIR = 2
 # The unit of times that is finer than Spark's.
 _FINER = "ns"
 # What Spark does not take from Arrow, and what holds the same values.
@@ -184,7 +179,7 @@ def _maps(values: pandas.Series[Any]) -> pa.Array | None:
     if not all(isinstance(value, list) for value in known):
         return None
     pairs = list(chain.from_iterable(known))
-    if not pairs or not all(isinstance(pair, tuple) and len(pair) == _PAIR for pair in pairs):
+    if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         return None
     keys, items = (pa.array(part).type for part in zip(*pairs, strict=True))
     rows = [value if isinstance(value, list) else None for value in values]

@@ -181,18 +181,6 @@ _launches: list[Launch] = []
 
 def watched(paths: Sequence[Path]) -> WatchedFiles | None:
     """Files and folders as they are now; None where there are too many to look at."""
-    files = files_in(paths)
-    return None if files is None else WatchedFiles(frozenset(map(str, paths)), frozenset(files))
-
-
-def has_session() -> bool:
-    """Whether this process has a session of its own, beside which no other can be started."""
-    context = sys.modules.get("pyspark.core.context")
-    return bool(context and context.SparkContext._active_spark_context)
-
-
-def files_in(paths: Sequence[Path]) -> list[File] | None:
-    """Path, size and times of change of all files; None where there are too many to look at."""
     files: list[File] = []
     try:
         for path in paths:
@@ -205,7 +193,13 @@ def files_in(paths: Sequence[Path]) -> list[File] | None:
     except OSError:
         # A file that goes away meanwhile: Spark will see.
         return None
-    return sorted(files)
+    return WatchedFiles(frozenset(map(str, paths)), frozenset(files))
+
+
+def has_session() -> bool:
+    """Whether this process has a session of its own, beside which no other can be started."""
+    context = sys.modules.get("pyspark.core.context")
+    return bool(context and context.SparkContext._active_spark_context)
 
 
 def _files(path: Path) -> Iterator[Path]:

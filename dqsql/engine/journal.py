@@ -122,21 +122,18 @@ class Journal:
         """
         with self._gathering:
             works, self._works = self._works, []
-        if not works:
-            return
+        if works:
+            self._write_or_note(works)
+
+    def _write_or_note(self, works: Sequence[Work]) -> None:
         try:
             self._write(works)
         except DqsqlError as error:
             if len(works) == 1:
                 self.failed[works[0].model] = error
                 return
-        else:
-            return
-        for work in works:
-            try:
-                self._write([work])
-            except DqsqlError as error:
-                self.failed[work.model] = error
+            for work in works:
+                self._write_or_note([work])
 
     def _write(self, works: Sequence[Work]) -> None:
         from dqsql.engine.failures import reporting_loss

@@ -43,7 +43,7 @@ def embedded_settings(target: Target) -> dict[str, str]:
     settings = {
         **_EMBEDDED_CONF,
         "spark.master": target.master or "local[*]",
-        "spark.sql.warehouse.dir": _catalog_dir(target),
+        "spark.sql.warehouse.dir": target.warehouse or f"{gettempdir()}/dqsql-warehouse",
     }
     # The format's settings hold the user's own for the same keys.
     return settings | dict(target.spark_conf) | format_conf(target)
@@ -62,20 +62,18 @@ def wanted_by(settings: Mapping[str, str], small: Sequence[str]) -> str:
 def java_options(settings: Mapping[str, str], ours: Sequence[str]) -> dict[str, str]:
     """The settings, with dqsql's own options of the JVM beside the user's."""
     key = "spark.driver.extraJavaOptions"
-    # The user's come last: of two that contradict each other the JVM takes the later one.
-    options = [*ours, *_scratch_options(), *_log_options(), settings.get(key, "")]
-    return {**settings, key: " ".join(options).strip()}
-
-
-def _scratch_options() -> list[str]:
-    # Derby and the like write into the current directory unless told otherwise.
-    # So does a JVM that dies.
-    scratch = gettempdir()
-    return [
-        f"-Dderby.system.home={scratch}",
-        f"-XX:ErrorFile={scratch}/hs_err_pid%p.log",
+    options = [
+        *ours,
+        # Derby and the like write into the current directory unless told otherwise.
+        # So does a JVM that dies.
+        f"-Dderby.system.home={gettempdir()}",
+        f"-XX:ErrorFile={gettempdir()}/hs_err_pid%p.log",
         "-XX:-CreateCoredumpOnCrash",
+        *_log_options(),
+        # The user's come last: of two that contradict each other the JVM takes the later one.
+        settings.get(key, ""),
     ]
+    return {**settings, key: " ".join(options).strip()}
 
 
 def _log_options() -> list[str]:
@@ -85,10 +83,6 @@ def _log_options() -> list[str]:
     if own and any(Path(own).glob("log4j2.*")):
         return []
     return [f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"]
-
-
-def _catalog_dir(target: Target) -> str:
-    return target.warehouse or str(Path(gettempdir()) / "dqsql-warehouse")
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -102,7 +96,10 @@ def command_of_process(
     The scripts take half a second, and another JVM, to make it of their own arguments. None where
     it cannot be told, and where a script of the user's belongs to it.
     """
-    if process is None or (Path(_spark_conf_dir()) / "spark-env.sh").exists():
+    if process is None:
+        return None
+    folder = os.environ.get("SPARK_CONF_DIR") or f"{_spark_home()}/conf"
+    if Path(folder, "spark-env.sh").exists():
         return None
     try:
         command, around = (
@@ -122,10 +119,6 @@ def _spark_home() -> str:
     from pyspark.find_spark_home import _find_spark_home
 
     return str(_find_spark_home())
-
-
-def _spark_conf_dir() -> str:
-    return os.environ.get("SPARK_CONF_DIR") or f"{_spark_home()}/conf"
 
 
 def start_ahead(project: Project) -> None:

@@ -120,9 +120,7 @@ def _recency(record: BatchRecord) -> tuple[bool, dt.datetime | None]:
 class CompletedRuns:
     """When the runs of models began that came to their end: they told what was found until then.
 
-    Args:
-        store: where `dq_model_runs` is; it is read when something is asked.
-        now: the start of the run that asks.
+    `dq_model_runs` is read when something is asked; `now` is the start of the run that asks.
     """
 
     store: Store
@@ -350,17 +348,26 @@ def lost_rows(store: Store, ledgers: Ledgers, models: Iterable[str]) -> Iterator
 
 
 def _older_tables(store: Store) -> Iterator[str]:
-    """Tables that are gone, or have a version below the one that a run ended with."""
-    expected = expected_versions(store)
-    versions = store.versions(expected)
-    for name, version in sorted(expected.items()):
-        if name not in versions:
+    for name, has, version in older_tables(store):
+        if has is None:
             yield f"the table {name} is gone from {store.location}"
-        elif versions[name] < version:
+        else:
             yield (
                 f"the table {name} in {store.location} is older than before: it has version"
-                f" {versions[name]}, and a run left version {version}"
+                f" {has}, and a run left version {version}"
             )
+
+
+def older_tables(
+    store: Store, left_out: Collection[str] = ()
+) -> Iterator[tuple[str, int | None, int]]:
+    """Tables that are gone, or have a version below the one that a run ended with: has, had."""
+    expected = {n: v for n, v in expected_versions(store).items() if n not in left_out}
+    versions = store.versions(expected)
+    for name, version in sorted(expected.items()):
+        has = versions.get(name)
+        if has is None or has < version:
+            yield name, has, version
 
 
 def expected_versions(store: Store) -> Mapping[str, int]:

@@ -57,12 +57,8 @@ class Measurer:
     def measure(self, metrics: Mapping[str, str], sketches: bool = False) -> dict[str, Any]:
         """The values of metrics over all rows, in one pass over the relation.
 
-        Args:
-            metrics: SQL of metrics by keys of the caller's.
-            sketches: whether the sketch behind each metric is wanted too, as `sketch:<key>`.
-
-        Raises:
-            DqsqlError: a metric does not compile, or Spark refuses the statement.
+        `metrics` are SQL, by keys of the caller's; with `sketches`, the sketch behind each comes as
+        `sketch:<key>`. Raises DqsqlError: one does not compile, or Spark refuses the statement.
         """
         if not metrics:
             return {}

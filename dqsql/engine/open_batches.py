@@ -35,8 +35,10 @@ def was_open(record: BatchRecord, length: dt.timedelta) -> bool:
 
     Its end is that by its name, or after the usual `length`: a month may be named by its first day.
     """
-    age = _age(record, record.checked_at)
-    return age is not None and age < _longest(record, length) + _ZONES
+    if record.checked_at is None or record.start is None:
+        return False
+    age = in_zone(record.checked_at) - in_zone(record.start)
+    return age < _longest(record, length) + _ZONES
 
 
 def is_open(batch: str, batch_by: str | None, now: dt.datetime) -> bool:
@@ -67,14 +69,9 @@ def growth(
 ) -> tuple[dt.datetime, int, dt.datetime | None]:
     """When a batch was first found to have about as many rows as now, how many, and when it lacked.
 
-    Args:
-        before: its record of the check before; None where there is none of what the model is now.
-        rows: what it has now.
-        now: when this check began.
-
-    Returns:
-        `grown_at`, `grown_rows` and `lacked_at` of its record: the last of them is the check at
-        which it had ten elevenths of them at most; None where it has not grown since the first.
+    These are `grown_at`, `grown_rows` and `lacked_at` of its record; the last is the check at which
+    it had ten elevenths of them at most, None where it has not grown since the first. `before` is
+    its record of the check before this one, if there is one of what the model is now.
     """
     if before is None or before.grown_at is None or before.grown_rows is None:
         return now, rows, None
@@ -115,12 +112,7 @@ def full_later(
     than half were full later than at its age; of those that have not grown, only those count that
     were full by then.
 
-    Args:
-        batches: those under test.
-        ledger: the batches of before.
-        rows: how many the batches under test have now; earlier ones may be among them.
-        batch_by: of the model.
-        now: when the run began.
+    `rows` says how many the batches under test have now; earlier ones may be among them.
     """
     usual, moment = usual_length(ledger.values()), in_zone(now)
     votes = list(_votes(ledger, usual, rows, moment))
@@ -167,12 +159,6 @@ def _votes(
         elif in_zone(lacked) - start < longest + _ZONES and newest[grown] == record.batch:
             jitter = min((grown - lacked) / _JITTER, _MOST_JITTER)
             yield _Vote(start, full - jitter, length, grew=True)
-
-
-def _age(record: BatchRecord, at: dt.datetime | None) -> dt.timedelta | None:
-    if at is None or record.start is None:
-        return None
-    return in_zone(at) - in_zone(record.start)
 
 
 def _longest(record: BatchRecord, usual: dt.timedelta) -> dt.timedelta:

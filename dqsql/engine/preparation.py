@@ -1,7 +1,7 @@
 """Makes a plan's states ready for one run: facts filled in, other relations read and compared.
 
 A state that needs a relation that Spark does not have, or a key that does not fit, is set apart
-with its error; the others are scanned.
+with its error; the others are scanned. Sums of decimals get totals in their own type.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from dqsql.compiler.aggregates.plain import without_needless_casts
 from dqsql.compiler.aggregates.sketches import with_hashed_maps
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
-from dqsql.compiler.trees import nodes
+from dqsql.compiler.trees import function_name, nodes
 from dqsql.dialect import formula, to_sql, unquoted
-from dqsql.engine.decimal_totals import with_narrow_totals
 from dqsql.engine.failures import translated
 from dqsql.engine.relations import expression_types
 from dqsql.engine.selects import fetched
-from dqsql.errors import EngineError, IncomparableError, QueryError
+from dqsql.errors import DqsqlError, EngineError, IncomparableError, QueryError
 from dqsql.model.metric_traits import NUMBERS_ONLY
 from dqsql.model.plan import Metric, Plan, Relation, StateColumn
+from dqsql.model.project import Scope
 from dqsql.model.types import FLOATS
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"\d+")
 _ALIKE = "give both models the same kind of batch_by"
 _SHORT_TEXTS = ("char(", "varchar(")
+_SUMS = ("sum", "try_sum")
+# With more digits a sum has 38, whatever is added to it.
+_NARROW = re.compile(r"decimal\((?!38,)\d+,\d+\)")
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def prepare(
             states.append(without_needless_casts(fitted, types))
         except EngineError as error:
             broken.append((state, error))
-    return Prepared(with_narrow_totals(states, plan, spark, columns), tuple(broken))
+    return Prepared(_with_narrow_totals(states, plan, spark, types), tuple(broken))
 
 
 def _of_dates(plan: Plan, types: Mapping[str, str]) -> dict[str, EngineError]:
@@ -141,7 +144,10 @@ class _Preparation:
         changed: dict[Lookup, Lookup] = {}
         for lookup in lookups_of(state):
             if lookup not in self._fitted:
-                self._fitted[lookup] = self._fit_or_error(lookup)
+                try:
+                    self._fitted[lookup] = self._fit(lookup)
+                except EngineError as error:
+                    self._fitted[lookup] = error
             outcome = self._fitted[lookup]
             if isinstance(outcome, EngineError):
                 raise outcome
@@ -149,17 +155,8 @@ class _Preparation:
                 changed[lookup] = outcome
         return with_lookups(state, changed)
 
-    def _relation(self, sql: str) -> Relation:
-        return next(r for r in self.plan.relations if r.sql == sql)
-
-    def _fit_or_error(self, lookup: Lookup) -> Lookup | EngineError:
-        try:
-            return self._fit(lookup)
-        except EngineError as error:
-            return error
-
     def _fit(self, lookup: Lookup) -> Lookup:
-        relation = self._relation(lookup.relation)
+        relation = next(r for r in self.plan.relations if r.sql == lookup.relation)
         name = relation.name
         keys = expression_types(self.spark, lookup.relation, lookup.keys, name)
         columns = expression_types(
@@ -171,11 +168,12 @@ class _Preparation:
                 lookup.columns, columns, lookup.keys, keys, strict=True
             )
         ]
+        names = {unquoted(k).lower() for k in lookup.keys}
         return Lookup(
             lookup.relation,
             tuple(c for c, _ in pairs),
             tuple(k for _, k in pairs),
-            unique=_has_unique(relation, lookup.keys),
+            unique=any(unique <= names for unique in relation.unique_keys),
         )
 
     def _of_batches(self, relation: Relation) -> Relation:
@@ -235,12 +233,6 @@ def _look(batch: str) -> str:
     return _NUMBER.sub("9", batch)
 
 
-def _has_unique(relation: Relation, keys: Sequence[str]) -> bool:
-    """Whether the keys are said to be unique in a relation, or some of them are."""
-    names = {unquoted(k).lower() for k in keys}
-    return any(unique <= names for unique in relation.unique_keys)
-
-
 def _is_text(spark_type: str) -> bool:
     """Whether values are texts; char and varchar have types of their own if a session says so."""
     return spark_type == "string" or spark_type.startswith(_SHORT_TEXTS)
@@ -271,3 +263,43 @@ def _comparable(
 def relation_ids(relations: Sequence[Relation]) -> tuple[str, ...]:
     """The check models and sources among the relations, as `CheckModel.depends_on` names them."""
     return tuple(r.unique_id for r in relations if r.unique_id is not None)
+
+
+# --- totals of decimals -------------------------------------------------------------------------
+# Spark's sum of decimals has ten digits more than what it sums, and so has a sum of such sums. A
+# quotient of what has 38 digits keeps the least number of decimals, six, so that the mean over
+# segments or batches would be another one than over the same rows at once.
+
+
+def _with_narrow_totals(
+    states: Sequence[StateColumn], plan: Plan, spark: SparkSession, types: Mapping[str, str]
+) -> tuple[StateColumn, ...]:
+    """The states of a plan; sums of decimals merge to the type that they have.
+
+    A total that does not fit into it is null, as a sum is that does not fit. `types` are the Spark
+    types of the model's columns, by names in lower case.
+    """
+    merges = plan.model.config.segment_by or any(m.scope is Scope.CUMULATIVE for m in plan.metrics)
+    sums = [s for s in states if merges and _adds_decimals(s, types)]
+    if not sums:
+        return tuple(states)
+    texts = [to_sql(s.scan) for s in sums]
+    try:
+        kinds = expression_types(spark, model_view(plan.model), texts, plan.model.name)
+    except DqsqlError:
+        # Which of them Spark refuses is told when they are analysed.
+        return tuple(states)
+    narrow = {s.name: k for s, k in zip(sums, kinds, strict=True) if _NARROW.fullmatch(k)}
+    return tuple(_narrowed(s, narrow[s.name]) if s.name in narrow else s for s in states)
+
+
+def _adds_decimals(state: StateColumn, types: Mapping[str, str]) -> bool:
+    if state.source is not None or state.merge is None or function_name(state.scan) not in _SUMS:
+        return False
+    kinds = [types.get(c.parts[0].name.lower(), "") for c in nodes(state.scan, exp.Column)]
+    return "" not in kinds and any("decimal(" in kind for kind in kinds)
+
+
+def _narrowed(state: StateColumn, kind: str) -> StateColumn:
+    assert state.merge is not None
+    return replace(state, merge=formula(f"try_cast({{0}} as {kind})", state.merge))

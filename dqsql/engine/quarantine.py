@@ -24,7 +24,7 @@ from dqsql.engine.failures import translated
 from dqsql.engine.project_key import project_key, with_key
 from dqsql.engine.row_scores import OddRows, odd_in
 from dqsql.engine.selects import fetched
-from dqsql.engine.statements import sorting_if_too_large
+from dqsql.engine.statements import computed_once
 from dqsql.engine.storage import open_store
 from dqsql.errors import ConfigError, Span
 from dqsql.model.limits import DROP, KEEP, SETTING, Quarantine
@@ -131,20 +131,16 @@ class RowSplitter:
         commit: the batches `replaced`, or None for all rows.
         """
         good, quarantined = self.quarantine.good, self.quarantine.quarantined
-
-        def rows() -> DataFrame:
-            with translated(f"cannot split the rows into {good} and {quarantined}"):
-                split_rows: DataFrame = self.spark.sql(self._text(statement)).localCheckpoint()
-            return split_rows
-
-        frame = sorting_if_too_large(self.spark, rows)
-        columns = self._columns(batches.types)
-        kept = marked_rows.kept_columns(columns, batches.types, self._private())
+        doing = f"cannot split the rows into {good} and {quarantined}"
+        frame = computed_once(self.spark, self._text(statement), doing)
+        private = pii_columns(self.plan.model)
+        left = private if self.quarantine.private == DROP else frozenset()
+        hidden = frozenset() if self.quarantine.private == KEEP else private
+        columns = [name for name in batches.types if name.lower() not in left]
+        kept = marked_rows.kept_columns(columns, batches.types, hidden)
         stored = [*map(self._text, kept), quoted(marked_rows.ROW_BATCH)]
-        bad, rest = (
-            frame.where(quoted(marked_rows.QUARANTINED)),
-            frame.where(f"not {quoted(marked_rows.QUARANTINED)}"),
-        )
+        bad = frame.where(quoted(marked_rows.QUARANTINED))
+        rest = frame.where(f"not {quoted(marked_rows.QUARANTINED)}")
         rejected_rows = bad.selectExpr(
             *stored,
             quoted(marked_rows.FAILED_CHECKS),
@@ -199,13 +195,6 @@ class RowSplitter:
         ]
         rows = [failing_rows(plan, check) for check in wanted]
         return [r for r in rows if r is not None]
-
-    def _columns(self, types: Mapping[str, str]) -> list[str]:
-        left = pii_columns(self.plan.model) if self.quarantine.private == DROP else frozenset()
-        return [name for name in types if name.lower() not in left]
-
-    def _private(self) -> frozenset[str]:
-        return frozenset() if self.quarantine.private == KEEP else pii_columns(self.plan.model)
 
     def _refuse_names(self, types: Mapping[str, str]) -> None:
         taken = sorted(marked_rows.OWN_COLUMNS.intersection(name.lower() for name in types))

@@ -289,10 +289,9 @@ def missing_columns(project: Project, model: CheckModel, done: Registered) -> li
 def read_model(spark: SparkSession, model: CheckModel) -> DataFrame:
     """The rows of a model's SELECT, whose sources are registered. Raises EngineError."""
     try:
-        rows: DataFrame = spark.sql(model.sql)
+        return spark.sql(model.sql)
     except SPARK_FAILURES as error:
         raise translate_model_error(error, model) from error
-    return rows
 
 
 def column_types(spark: SparkSession, relation: str, name: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -24,7 +24,6 @@ from dqsql.engine.delta_log import (
     LARGE_FILE,
     LoggedFile,
     logged_files,
-    other_types,
     removals,
     spelling,
     stats_of,
@@ -44,15 +43,6 @@ _FOLDER = re.compile(rf"/{_PART}=(\d+)/")
 # So many files smaller than this are put together.
 _MOST_SMALL = 16
 Actions = list[AddAction | RemoveAction]
-
-
-def refuse_other_rows(name: str, table: DeltaTable, wanted: Schema) -> None:
-    """Raise StorageError where a column would change its type."""
-    if changed := other_types(table, wanted):
-        raise StorageError(
-            f"cannot write {name}: the column {changed[0]} has another type in the table",
-            hint=f"rename or delete {name}, and run again with --full-refresh",
-        )
 
 
 def spelt_as_in(table: DeltaTable, rows: DataFrame) -> DataFrame:

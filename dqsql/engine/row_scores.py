@@ -31,8 +31,7 @@ _Reasons = Callable[["pd.DataFrame"], Sequence[str]]
 def sampled_rows(spark: SparkSession, model: str, query: exp.Expr) -> pa.Table:
     """Run the query of a sample. Raises EngineError."""
     with translated(f"cannot sample rows of {model}"):
-        rows: pa.Table = fetched(select(spark, to_spark(query)))
-    return rows
+        return fetched(select(spark, to_spark(query)))
 
 
 def scored_rows(

@@ -39,8 +39,6 @@ from dqsql.model.project import Target
 from dqsql.redaction import redact_file
 
 if TYPE_CHECKING:
-    from subprocess import Popen
-
     from pyspark.sql import SparkSession
 
 
@@ -155,7 +153,8 @@ def _connect(target: Target) -> SparkSession:
     except SPARK_FAILURES as error:
         known = known_failure(str(error))
         raise SessionError(
-            f"cannot reach Spark Connect at {_without_secrets(url)}:"
+            # What follows are parameters, the token among them.
+            f"cannot reach Spark Connect at {url.partition('/;')[0]}:"
             f" {known.message if known else first_sentence(error)}",
             hint=known.hint if known else "check url in profiles.yml and that the server is up",
         ) from error
@@ -178,10 +177,6 @@ def _impatient(session: SparkSession, url: str) -> SparkSession:
     # The first call: a wrong token is found here.
     session.version  # noqa: B018
     return session
-
-
-def _without_secrets(url: str) -> str:
-    return url.partition("/;")[0]
 
 
 def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
@@ -225,19 +220,13 @@ def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
             f"Spark did not start: {message}",
             hint=f"see {log}" if wrong is None else f"correct {wrong} in spark_conf",
         ) from error
-    if (started := launching.command_of_process(process or _own_process())) is not None:
+    # Without one that was waiting, it is the JVM that PySpark has started.
+    process = process or getattr(SparkContext._gateway, "proc", None)
+    if (started := launching.command_of_process(process)) is not None:
         command, variables = started
         record = str(place_of(settings).record)
         note_launch(Launch(command, str(log.absolute()), wanted, record, variables))
     return session
-
-
-def _own_process() -> Popen[bytes] | None:
-    """The JVM that PySpark has started."""
-    from pyspark.core.context import SparkContext
-
-    process: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
-    return process
 
 
 def _built(settings: Mapping[str, str]) -> SparkSession:

@@ -80,6 +80,16 @@ def rows_of(
     return sorting_if_too_large(spark, run)
 
 
+def computed_once(spark: SparkSession, text: str, doing: str) -> DataFrame:
+    """The rows of a statement, computed and kept by Spark. Raises EngineError."""
+
+    def run() -> DataFrame:
+        with translated(doing):
+            return spark.sql(text).localCheckpoint()
+
+    return sorting_if_too_large(spark, run)
+
+
 def register(frame: DataFrame, view: str) -> dict[str, str]:
     """Make a frame a temporary view and return its columns with their Spark types."""
     with translated(f"cannot read {view}"):
@@ -156,7 +166,11 @@ def kept_view(spark: SparkSession, view: str, query: exp.Expr, doing: str) -> It
     """A statement as a temporary view whose rows are computed once, while it is used."""
     with translated(doing):
         frame = select(spark, to_spark(query))
-        kept = _keep(frame)
+        try:
+            frame.persist()
+            kept = True
+        except SPARK_FAILURES:
+            kept = False  # not every Spark allows it
         try:
             frame.createOrReplaceTempView(quoted(view))
             yield
@@ -164,12 +178,3 @@ def kept_view(spark: SparkSession, view: str, query: exp.Expr, doing: str) -> It
             drop_view(spark, view)
             if kept:
                 frame.unpersist()
-
-
-def _keep(frame: DataFrame) -> bool:
-    """Keep the rows for the statements that read them; not every Spark allows it."""
-    try:
-        frame.persist()
-    except SPARK_FAILURES:
-        return False
-    return True

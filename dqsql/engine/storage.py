@@ -33,14 +33,7 @@ def open_store(spark: SparkSession | Session, target: Target) -> Store:
     from dqsql.engine.formats import format_of
     from dqsql.engine.storage_merge import MergeStore
 
-    table_format = format_of(target)
-    return MergeStore(
-        session,
-        target.schema,
-        table_format.name,
-        conflicts=table_format.conflicts,
-        caches=table_format.caches,
-    )
+    return MergeStore(session, target.schema, format_of(target))
 
 
 def open_tables(target: Target) -> Store:

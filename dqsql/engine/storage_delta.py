@@ -26,7 +26,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.engine import delta_log, storage_base
 from dqsql.engine.delta_log import StorageFailures, among
-from dqsql.engine.paths import refuse_unreadable
+from dqsql.engine.paths import escaped, refuse_unreadable
 from dqsql.engine.selects import fetched, is_remote
 from dqsql.engine.storage_base import (
     BatchPart,
@@ -57,6 +57,7 @@ _CONFIGURATION = {
     "delta.deletedFileRetentionDuration": "interval 1 day",
     "delta.logRetentionDuration": "interval 7 days",
 }
+_BOTH = "the warehouse must be a place that Spark and this process both reach"
 # Spark's files come with statistics of this column alone. Readers by delta-rs take others for null
 # unless the table says so, and find no rows by them.
 _STATISTICS = "delta.dataSkippingStatsColumns"
@@ -149,10 +150,7 @@ class DeltaFolderStore(Store):
             table = self._to_read(name)
             if table is None:
                 return None
-            files = [
-                f for f in delta_log.logged_files(table) if batches is None or f.may_have(batches)
-            ]
-            frame = self._read(table, files)
+            frame = self._read(table, _with_batches(table, batches))
         return frame if batches is None else frame.where(storage_base.among("`batch`", batches))
 
     def _replace_states(
@@ -185,8 +183,8 @@ class DeltaFolderStore(Store):
             if table is None:
                 table = self._create_empty(name, rows, by)
             given = row_files.spelt_as_in(table, rows)
-            wanted = Schema.from_json(delta_log.delta_fields(given.schema))
-            row_files.refuse_other_rows(name, table, wanted)
+            hint = f"rename or delete {name}, and run again with --full-refresh"
+            delta_log.refuse_other_types(name, table, _schema(given), hint)
             table = self._widened(name, table, given, by)
             if self._is_out_of_reach:
                 condition = None if batches is None else among(by, batches)
@@ -367,7 +365,6 @@ class DeltaFolderStore(Store):
     def _read(self, table: DeltaTable, files: Sequence[delta_log.LoggedFile]) -> DataFrame:
         """Files of a table as Spark reads them, with all columns of the table."""
         from dqsql.engine.failures import SPARK_FAILURES
-        from dqsql.engine.paths import escaped
 
         schema = delta_log.spark_schema(table.schema().to_json())
         if self._is_out_of_reach:
@@ -376,16 +373,11 @@ class DeltaFolderStore(Store):
         root = table.table_uri.rstrip("/") if self.folder is None else self._uri_of(table)
         paths = [escaped(f"{root}/{file.path}") for file in files]
         if not paths:
-            empty: DataFrame = self._spark.createDataFrame([], schema)
-            return empty
+            return self._spark.createDataFrame([], schema)
         try:
-            frame: DataFrame = self._spark.read.schema(schema).parquet(*paths)
+            return self._spark.read.schema(schema).parquet(*paths)
         except SPARK_FAILURES as error:
-            raise StorageError(
-                f"Spark cannot read the files of {root}",
-                hint="the warehouse must be a place that Spark and this process both reach",
-            ) from error
-        return frame
+            raise StorageError(f"Spark cannot read the files of {root}", hint=_BOTH) from error
 
     def _uri_of(self, table: DeltaTable) -> str:
         # delta-rs writes spaces and letters beyond ASCII as %20 and the like.
@@ -404,13 +396,11 @@ class DeltaFolderStore(Store):
         parts = [pq.read_table(file.path, filesystem=handler) for file in files]
         rows = pa.concat_tables(parts, promote_options="default") if parts else None
         if rows is None or not rows.num_rows:
-            empty: DataFrame = self._spark.createDataFrame([], schema)
-            return empty
+            return self._spark.createDataFrame([], schema)
         for field in schema.fields:
             if field.name not in rows.column_names:
                 rows = rows.append_column(field.name, pa.nulls(rows.num_rows))
-        frame: DataFrame = self._spark.createDataFrame(rows.select(schema.names), schema)
-        return frame
+        return self._spark.createDataFrame(rows.select(schema.names), schema)
 
     def _exchange(
         self, name: str, rows: DataFrame, batches: Collection[str] | None, *, large: bool
@@ -428,11 +418,9 @@ class DeltaFolderStore(Store):
             present = self.table(name)
         if present is not None:
             rows = row_files.spelt_as_in(present, rows)
-        if present is not None and delta_log.other_types(
-            present, Schema.from_json(delta_log.delta_fields(rows.schema))
-        ):
-            self._replace_rows(name, delta_log.nullable(fetched(rows)), batches)
-            return
+            if delta_log.other_types(present, _schema(rows)):
+                self._replace_rows(name, delta_log.nullable(fetched(rows)), batches)
+                return
 
         def write() -> None:
             table = self.table(name)
@@ -440,9 +428,7 @@ class DeltaFolderStore(Store):
                 table = self._create_empty(name, rows)
             else:
                 table = self._widened(name, table, rows)
-            old = [
-                f for f in delta_log.logged_files(table) if batches is None or f.may_have(batches)
-            ]
+            old = _with_batches(table, batches)
             whole = rows
             if batches is not None and old:
                 kept = self._read(table, old).where(f"not {storage_base.among('`batch`', batches)}")
@@ -459,9 +445,8 @@ class DeltaFolderStore(Store):
         self._commit(name, write)
 
     def _create_empty(self, name: str, rows: DataFrame, by: str = "batch") -> DeltaTable:
-        schema = Schema.from_json(delta_log.delta_fields(rows.schema))
         configuration = {**_CONFIGURATION, _STATISTICS: by}
-        return DeltaTable.create(self._uri(name), schema, configuration=configuration)
+        return DeltaTable.create(self._uri(name), _schema(rows), configuration=configuration)
 
     def _widened(
         self, name: str, table: DeltaTable, rows: DataFrame, by: str = "batch"
@@ -472,9 +457,8 @@ class DeltaFolderStore(Store):
         """
         if table.metadata().configuration.get(_STATISTICS) != by:
             table.alter.set_table_properties({_STATISTICS: by})
-        wanted = Schema.from_json(delta_log.delta_fields(rows.schema))
         present = {field.name for field in table.schema().fields}
-        added = [field for field in wanted.fields if field.name not in present]
+        added = [field for field in _schema(rows).fields if field.name not in present]
         if not added:
             return table
         table.alter.add_columns(added)
@@ -491,6 +475,17 @@ class DeltaFolderStore(Store):
         if not added:
             raise StorageError(
                 f"the files that Spark wrote for {name} cannot be seen in {self.location}",
-                hint="the warehouse must be a place that Spark and this process both reach",
+                hint=_BOTH,
             )
         return added
+
+
+def _schema(rows: DataFrame) -> Schema:
+    """The columns of rows as the log of a table has them."""
+    return Schema.from_json(delta_log.delta_fields(rows.schema))
+
+
+def _with_batches(table: DeltaTable, batches: Collection[str] | None) -> list[delta_log.LoggedFile]:
+    """The files of a table that may have rows of some batches; None: all files."""
+    files = delta_log.logged_files(table)
+    return files if batches is None else [f for f in files if f.may_have(batches)]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -38,11 +39,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from dqsql.engine.formats.base import TableFormat
 
+_Columns = Sequence[tuple[str, str]]
 _T_BATCH = "t.`batch`"
 _T_MODEL = "t.`model`"
 # More values than this are picked in Python: they would make a statement of megabytes.
 _MOST_IN_STATEMENT = 1_000
+# How Spark says that a table is not there.
+_MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "DELTA_TABLE_NOT_FOUND")
 _UNKNOWN_FORMAT = ("DATA_SOURCE_NOT_FOUND", "CATALOG_NOT_FOUND", "CATALOG_PLUGIN_CLASS_NOT_FOUND")
 _DUPLICATES = ("MULTIPLE_SOURCE_ROW", "MERGE_CARDINALITY_VIOLATION")
 
@@ -51,23 +56,13 @@ class MergeStore(Store):
     """Tables of one format in a schema of the session's catalog, written by Spark.
 
     Tables that several models share are partitioned by `model`, so that runs of different models
-    do not get in each other's way. `conflicts` are the words by which the format says that another
-    writer was faster; `caches` says whether the source of a MERGE is planned twice.
+    do not get in each other's way.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        schema: str,
-        table_format: str,
-        *,
-        conflicts: Collection[str],
-        caches: bool,
-    ) -> None:
+    def __init__(self, session: Session, schema: str, table_format: TableFormat) -> None:
         super().__init__(session, f"schema {schema}")
-        self._tables = NamedTables(session, table_format, schema.split("."))
-        self._conflicts = conflicts
-        self._caches = caches
+        self._schema = schema.split(".")
+        self._format = table_format
 
     # --- tables --------------------------------------------------------------------------------
 
@@ -83,11 +78,9 @@ class MergeStore(Store):
         many = {n: frozenset(v) for n, v in given.items() if v and len(v) > _MOST_IN_STATEMENT}
         few = {n: v for n, v in given.items() if n not in many}
         needed = [*wanted, *(n for n in many if n not in wanted)]
-        try:
-            aligned = self._tables.aligned(frame, table.columns).where(condition_of_where(few))
+        with self._reporting(f"cannot read {table.name}"):
+            aligned = _aligned(frame, table.columns).where(condition_of_where(few))
             rows = fetched(aligned.select(*map(quoted, needed)))
-        except SPARK_FAILURES as error:
-            raise self._failure(f"cannot read {table.name}", error) from error
         for name, values in many.items():
             rows = rows.filter(pc.is_in(rows[name], pa.array(sorted(values), rows[name].type)))
         return rows.select(wanted)
@@ -95,15 +88,13 @@ class MergeStore(Store):
     def make(self, table: Table) -> None:
         """See `Store.make`."""
         schema = self._framed(table, ()).schema
-        self._attempt(
-            f"cannot make {table.name}",
-            lambda: self._tables.prepare(table.name, schema, _partitions(table)),
-        )
+        with self._reporting(f"cannot make {table.name}"):
+            self._prepare(table.name, schema, _partitions(table))
 
     def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
         """See `Store.replace_batches`."""
         rows = [row for part in parts for row in part.rows]
-        if not parts or (not rows and not self._tables.exists(table.name)):
+        if not parts or (not rows and self._present(table.name) is None):
             return
         models = among(_T_MODEL, [part.model for part in parts])
         scopes = (
@@ -124,14 +115,10 @@ class MergeStore(Store):
 
     def append(self, table: Table, rows: Sequence[Row]) -> None:
         """See `Store.append`. The others are not looked at."""
-
-        def insert() -> None:
+        with self._reporting(f"cannot write {table.name}"):
             frame = self._framed(table, rows)
-            columns = self._tables.prepare(table.name, frame.schema, _partitions(table))
-            fresh = self._tables.aligned(frame, columns).coalesce(1)
-            fresh.write.insertInto(self._tables.name(table.name))
-
-        self._attempt(f"cannot write {table.name}", insert)
+            columns = self._prepare(table.name, frame.schema, _partitions(table))
+            _aligned(frame, columns).coalesce(1).write.insertInto(self._name(table.name))
 
     # --- states --------------------------------------------------------------------------------
 
@@ -172,26 +159,61 @@ class MergeStore(Store):
 
     def _existing(self, name: str) -> DataFrame | None:
         """A table, or None when there is nothing to read yet."""
+        with self._reporting("cannot read the warehouse"):
+            return self._present(name)
+
+    def _present(self, name: str) -> DataFrame | None:
+        """A table, or None when there is none. Other exceptions of Spark's pass through."""
         try:
-            frame = self._tables.frame(name)
+            frame = self._spark.table(self._name(name))
             frame.schema  # noqa: B018 - Spark Connect looks at the table only when asked
         except SPARK_FAILURES as error:
-            if condition_of(error).startswith(MISSING):
+            if condition_of(error).startswith(_MISSING):
                 return None
-            raise self._failure("cannot read the warehouse", error) from error
+            raise
         return frame
+
+    def _name(self, table: str) -> str:
+        """The SQL identifier of a table."""
+        return quoted(*self._schema, table_word(table))
+
+    def _prepare(self, name: str, schema: StructType, partitions: Sequence[str]) -> _Columns:
+        """Make a table or add what it lacks; return its columns with types, in order.
+
+        Spark's exceptions pass through. Raises StorageError: a column has another type.
+        """
+        wanted = [*types_of(schema).items()]
+        known = self._present(name)
+        if known is None:
+            self._create(name, wanted, partitions)
+        else:
+            present = [*types_of(known.schema).items()]
+            added = _added(name, present, wanted)
+            if not added:
+                return present
+            self._spark.sql(f"alter table {self._name(name)} add columns ({_listed(added)})")
+        return [*types_of(self._spark.table(self._name(name)).schema).items()]
+
+    def _create(self, name: str, columns: _Columns, partitions: Sequence[str]) -> None:
+        """Make a table, and its schema where that is missing."""
+        schema = quoted(*self._schema)
+        if not self._spark.catalog.databaseExists(schema):
+            self._spark.sql(f"create schema if not exists {schema}")
+        statement = f"create table if not exists {self._name(name)} ({_listed(columns)})"
+        statement += f" using {self._format.name}"
+        if partitions:
+            statement += f" partitioned by ({', '.join(map(quoted, partitions))})"
+        self._spark.sql(statement)
 
     def _framed(self, table: Table, rows: Sequence[Row]) -> DataFrame:
         """Rows as a frame with the columns of a table."""
         if rows:
             return self._sent(as_arrow(table, rows))
         # Spark Connect takes no empty Arrow table.
-        empty: DataFrame = self._spark.createDataFrame([], table.ddl)
-        return empty
+        return self._spark.createDataFrame([], table.ddl)
 
     def _sent(self, rows: DataFrame | pa.Table) -> DataFrame:
-        frame: DataFrame = self._spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows
-        return frame
+        return self._spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows
 
     def _merge(
         self,
@@ -206,32 +228,30 @@ class MergeStore(Store):
     ) -> None:
         """Merge rows into the `part` of a table; rows in `scope` that are not among them go."""
         source = f"dqsql__source_{uuid.uuid4().hex}"
-
-        def merge() -> None:
-            columns = self._tables.prepare(name, rows.schema, partitions)
-            fresh = self._tables.aligned(rows, columns)
+        with self._reporting(f"cannot write {name}"):
+            fresh = _aligned(rows, self._prepare(name, rows.schema, partitions))
             fresh = fresh if large else fresh.coalesce(1)
-            fresh = fresh.persist() if self._caches else fresh
+            fresh = fresh.persist() if self._format.caches else fresh
             fresh.createOrReplaceTempView(source)
             try:
-                self._spark.sql(_merge_sql(self._tables.name(name), source, keys, part, scope))
+                self._spark.sql(_merge_sql(self._name(name), source, keys, part, scope))
             finally:
                 self._spark.catalog.dropTempView(source)
-                if self._caches:
+                if self._format.caches:
                     fresh.unpersist()
 
-        self._attempt(f"cannot write {name}", merge)
-
-    def _attempt(self, doing: str, work: Callable[[], object]) -> None:
+    @contextmanager
+    def _reporting(self, doing: str) -> Iterator[None]:
+        """Turn Spark's exceptions inside the block into StorageErrors."""
         try:
-            work()
+            yield
         except SPARK_FAILURES as error:
             raise self._failure(doing, error) from error
 
     def _failure(self, doing: str, error: Exception) -> StorageError:
         """The StorageError for one of Spark's exceptions: what happened, and what helps."""
         text = f"{condition_of(error)} {error}"
-        if _mentions(text, self._conflicts):
+        if _mentions(text, self._format.conflicts):
             return StorageError(
                 f"{doing}: another run wrote to the same table at the same time",
                 hint="this write stored nothing; run again",
@@ -264,11 +284,6 @@ def _merge_sql(target: str, source: str, keys: Sequence[str], part: str, scope: 
     )
 
 
-_Columns = Sequence[tuple[str, str]]
-# How Spark says that a table is not there.
-MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "DELTA_TABLE_NOT_FOUND")
-
-
 def table_word(name: str) -> str:
     """The name of a table in a catalog: those of Hive's kind take letters, digits and _ alone.
 
@@ -278,75 +293,19 @@ def table_word(name: str) -> str:
     return word if word == name else f"{word}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-class NamedTables:
-    """Makes tables of one format in a schema, and keeps their columns up to date.
-
-    The schema, by the parts of its name, is created when missing.
-    """
-
-    def __init__(self, session: Session, table_format: str, schema: Sequence[str]) -> None:
-        self._session = session
-        self._format = table_format
-        self._schema = schema
-
-    def name(self, table: str) -> str:
-        """The SQL identifier of a table."""
-        return quoted(*self._schema, table_word(table))
-
-    def frame(self, table: str) -> DataFrame:
-        """The whole table. Spark's exceptions pass through."""
-        frame: DataFrame = self._session().table(self.name(table))
-        return frame
-
-    def prepare(self, table: str, schema: StructType, partitions: Sequence[str]) -> _Columns:
-        """Make the table or add what it lacks; return its columns with types, in order.
-
-        Spark's exceptions pass through. Raises StorageError: a column has another type.
-        """
-        wanted = [*types_of(schema).items()]
-        if not self.exists(table):
-            self._create(table, wanted, partitions)
-            return [*types_of(self.frame(table).schema).items()]
-        present = [*types_of(self.frame(table).schema).items()]
-        added = _added(table, present, wanted)
-        if not added:
-            return present
-        listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in added)
-        self._session().sql(f"alter table {self.name(table)} add columns ({listed})")
-        return [*types_of(self.frame(table).schema).items()]
-
-    def exists(self, table: str) -> bool:
-        """Whether there is such a table. Other exceptions of Spark's pass through."""
-        try:
-            self.frame(table).schema  # noqa: B018 - Spark Connect looks only when asked
-        except SPARK_FAILURES as error:
-            if condition_of(error).startswith(MISSING):
-                return False
-            raise
-        return True
-
-    def _create(self, table: str, columns: _Columns, partitions: Sequence[str]) -> None:
-        schema = quoted(*self._schema)
-        if not self._session().catalog.databaseExists(schema):
-            self._session().sql(f"create schema if not exists {schema}")
-        listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
-        statement = f"create table if not exists {self.name(table)} ({listed}) using {self._format}"
-        if partitions:
-            statement += f" partitioned by ({', '.join(quoted(p) for p in partitions)})"
-        self._session().sql(statement)
-
-    @staticmethod
-    def aligned(frame: DataFrame, columns: _Columns) -> DataFrame:
-        """A frame with exactly these columns in this order; null for those that it lacks."""
-        present = {name.lower() for name in frame.columns}
-        return frame.selectExpr(
-            *(
-                quoted(name)
-                if name.lower() in present
-                else f"cast(null as {kind}) as {quoted(name)}"
-                for name, kind in columns
-            )
+def _aligned(frame: DataFrame, columns: _Columns) -> DataFrame:
+    """A frame with exactly these columns in this order; null for those that it lacks."""
+    present = {name.lower() for name in frame.columns}
+    return frame.selectExpr(
+        *(
+            quoted(name) if name.lower() in present else f"cast(null as {kind}) as {quoted(name)}"
+            for name, kind in columns
         )
+    )
+
+
+def _listed(columns: _Columns) -> str:
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
 
 
 def _added(table: str, present: _Columns, wanted: _Columns) -> list[tuple[str, str]]:

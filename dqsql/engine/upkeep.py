@@ -145,14 +145,8 @@ class Upkeep:
         keys = ["model", "batch"] if has_model else ["batch"]
         with self.store.reporting(f"cannot read {name}"):
             rows = rows_of(table).to_table(columns=keys)
-        counted = Counter(
-            zip(
-                rows["model"].to_pylist() if has_model else [""] * rows.num_rows,
-                rows["batch"].to_pylist(),
-                strict=True,
-            )
-        )
-        return counted
+        models = rows["model"].to_pylist() if has_model else [""] * rows.num_rows
+        return Counter(zip(models, rows["batch"].to_pylist(), strict=True))
 
     def delete_batches(self, name: str, model: str, batches: Collection[str]) -> int:
         """Delete the rows of batches of a model; returns how many there were."""

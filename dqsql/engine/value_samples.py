@@ -75,17 +75,10 @@ def sample_values(
 ) -> dict[str, ValueSample]:
     """Sample the non-null values of columns in one job; their order depends on the values alone.
 
-    Args:
-        spark: the session.
-        model: the check model, for messages.
-        view: the relation as SQL text, for example the quoted name of the model's view.
-        columns: string columns (others are taken as text), at least one.
-        condition: which rows; all by default. See `compiler.scan.BatchFilter.condition`.
-        limit: distinct values of each column, at least 1.
-        not_matching: by column, an anchored regular expression that sampled values do not match.
-
-    Raises:
-        EngineError: Spark refused the statement or failed.
+    `view` is the relation as SQL text, `condition` which rows of it (as of a `BatchFilter`), and
+    `limit` how many distinct values of each column, of which there is at least one; what is no text
+    is taken as one. Values match none of `not_matching`: by column, an anchored regular expression.
+    Raises EngineError.
     """
     # Imported here because it starts with pyspark, which takes half a second.
     from dqsql.engine.failures import translated

@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -28,9 +29,6 @@ from dqsql.errors import SessionError
 from dqsql.model.project import Target
 from dqsql.resources import sessions_dir, write_private
 from dqsql.version import VERSION
-
-_DEFAULT_IDLE = 30 * 60.0
-"""Seconds without use after which a warm session stops itself."""
 
 _START_SECONDS = 180.0
 _STOP_SECONDS = 30.0
@@ -156,7 +154,7 @@ def present_session(settings: Mapping[str, str]) -> WarmSession | None:
 
 
 def start_session(
-    settings: Mapping[str, str], launched: Mapping[str, str], idle: float = _DEFAULT_IDLE
+    settings: Mapping[str, str], launched: Mapping[str, str], idle: float
 ) -> WarmSession:
     """Start the warm session of some settings, and wait until it answers.
 
@@ -200,7 +198,8 @@ def stop_session(settings: Mapping[str, str]) -> WarmSession | None:
         return None
     alive = answers(session.port)
     if alive:
-        _terminate(session.pid)
+        with suppress(ProcessLookupError):
+            os.kill(session.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
     while answers(session.port):
         if time.monotonic() > deadline:
@@ -222,15 +221,6 @@ def idle_seconds(place: WarmPlace) -> float:
         return max(0.0, time.time() - place.lock.stat().st_mtime)
     except FileNotFoundError:
         return 0.0
-
-
-def _terminate(pid: int) -> None:
-    import signal
-
-    try:
-        os.kill(pid, signal.SIGTERM)
-    except ProcessLookupError:
-        return
 
 
 def runs(pid: int) -> bool:

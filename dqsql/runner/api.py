@@ -9,14 +9,18 @@ from importlib import metadata
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
+from dqsql.engine.storage import open_store
 from dqsql.errors import DqsqlError, UsageError
 from dqsql.model.events import RunListener
 from dqsql.model.project import Project
 from dqsql.model.results import RunResult
+from dqsql.model.tables import BATCHES
 from dqsql.model.wording import plural, texts_of
+from dqsql.report.artefacts import ensure_writable
 from dqsql.runner.compilation import CompileResult, Place, Where, compile_project
 from dqsql.runner.project_run import run_project
 from dqsql.runner.request import RunRequest
+from dqsql.runner.warehouse import ensure_warehouse
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -165,8 +169,6 @@ def _java() -> Iterator[Step]:
 
 def _warehouse(project: Project, known: int) -> Step:
     """Whether the warehouse can be written; one that is no folder here is not tried."""
-    from dqsql.runner.warehouse import ensure_warehouse
-
     root = f"{project.target.warehouse}/{project.target.schema}"
     try:
         tried = ensure_warehouse(project.target)
@@ -178,9 +180,6 @@ def _warehouse(project: Project, known: int) -> Step:
 
 def _connection(project: Project) -> Iterator[Step]:
     from dqsql.engine.session import open_session
-    from dqsql.engine.storage import open_store
-    from dqsql.model.tables import BATCHES
-    from dqsql.report.artefacts import ensure_writable
 
     target = project.target
     try:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from dqsql.engine.history import stored_metrics, stored_rows
 from dqsql.errors import DqsqlError, UsageError
@@ -17,14 +17,10 @@ from dqsql.model.results import BatchStatus
 from dqsql.model.tables import RESULTS
 from dqsql.monitors.rates import cadence
 from dqsql.monitors.registry import replayers
-from dqsql.monitors.replay import Replayed, Replayer, as_decided, replays_of
-from dqsql.runner.compilation import Place, Where
-from dqsql.runner.fit import Learners, Stored
-from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.monitors.replay import Replayed, as_decided, replays_of
+from dqsql.runner.fit import Stored
+from dqsql.runner.warehouse import Access, Step, open_warehouse, opened
 from dqsql.selection.choosing import chosen_names
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NEWEST = 90
 _DAYS_PER_MONTH = 365.25 / 12
@@ -76,14 +72,12 @@ class ModelBacktest:
 def backtest(
     project_dir: str | PathLike[str] = ".",
     *,
-    spark: SparkSession | None = None,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
     rates: Sequence[float] | None = None,
     newest: int = NEWEST,
     dbt_tests: bool | None = None,
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Access],
 ) -> tuple[ModelBacktest, ...]:
     """Replay monitors over stored batches, each learning from the accepted ones before it.
 
@@ -93,15 +87,13 @@ def backtest(
 
     Args:
         project_dir: folder of the project.
-        spark: an existing session to use.
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
         rates: false-positive rates to try, each in (0, 1); None: 0.001, 0.01 and 0.05, and the one
             that each monitor decides by in runs.
         newest: how many of the newest batches to judge.
-        **place: target, profile and variables, as in `Place`.
+        **at: target, session and who hears of the progress, as in `Access`.
         dbt_tests: adopt the generic tests of a dbt project; None: as in its settings.
-        step: called with a description of what is being done.
 
     Returns:
         The selected models that have monitors. For monitors that cannot be replayed, what runs
@@ -115,7 +107,7 @@ def backtest(
             raise UsageError(f"a false-positive rate is between 0 and 1, not {rate!r}")
     if (rates is not None and not rates) or newest < 1:
         raise UsageError("a backtest needs a rate and a batch")
-    where = Where(project_dir, **place)
+    where, spark, step = opened({**at, "project_dir": project_dir})
     compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
     compiled.raise_errors()
     chosen_names(compiled.project, select, exclude)
@@ -154,7 +146,9 @@ class _Backtest:
         flagged = rejected | {b for b in batches if ledger[b].status is BatchStatus.FLAGGED}
         now = dt.datetime.now(dt.UTC)
         learners = self.stored.learners(plan, "", now, replayers(), self.newest)
-        self._add_metrics(learners, sorted(flagged))
+        # They are no part of the learners' history.
+        measured = stored_metrics(self.stored.store, name, sorted(flagged))
+        learners.context.history.add_metrics(measured)
         start = time.process_time()
         replayed = [
             one
@@ -177,8 +171,3 @@ class _Backtest:
             metrics=len(watched),
             seconds=seconds / decided if decided else None,
         )
-
-    def _add_metrics(self, learners: Learners[Replayer], batches: Sequence[str]) -> None:
-        """Let the learners see batches that are no part of their history."""
-        name = learners.plan.model.name
-        learners.context.history.add_metrics(stored_metrics(self.stored.store, name, batches))

@@ -10,23 +10,18 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from dqsql.decisions.lifecycle import REOPENED, heeded
 from dqsql.engine.exclusive import locked
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
-from dqsql.model.project import Project
 from dqsql.model.results import ACKNOWLEDGED, MUTED, OPEN, RESOLVED
 from dqsql.model.tables import FINDINGS
-from dqsql.runner.compilation import Place, Where
 from dqsql.runner.review import user_of_process
 from dqsql.runner.tables import with_watched_tables
-from dqsql.runner.warehouse import Opening, Step, open_tables, opened, silent
+from dqsql.runner.warehouse import Access, Opening, open_tables, opened
 from dqsql.selection.choosing import chosen_names
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Row = dict[str, Any]
 
@@ -143,9 +138,7 @@ def open_findings(
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
     assigned_to: str | None = None,
-    spark: SparkSession | None = None,
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Access],
 ) -> tuple[Mapping[str, Any], ...]:
     """The findings that are not resolved, as rows of `dq_findings`, oldest first by model.
 
@@ -154,14 +147,13 @@ def open_findings(
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
         assigned_to: only those of this person.
-        spark: an existing session to use.
-        **place: target, profile and variables, as in `Place`.
-        step: called with a description of what is being done.
+        **at: target, session and who hears of the progress, as in `Access`.
 
     Raises:
         DqsqlError: the project or selection is wrong, or the tables cannot be read.
     """
-    project: Project = Where(project_dir, **place).stored_project()
+    where, spark, step = opened({**at, "project_dir": project_dir})
+    project = where.stored_project()
     now = dt.datetime.now(dt.UTC)
     with open_tables(project, spark, step) as store:
         step("Reading findings")

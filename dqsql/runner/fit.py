@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
@@ -24,8 +24,7 @@ from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.rates import ProjectRates, project_rates
 from dqsql.monitors.registry import learners, with_learned
 from dqsql.monitors.replay import Learned, Replayer
-from dqsql.runner.compilation import Place, Where
-from dqsql.runner.warehouse import Step, open_tables, open_warehouse, silent
+from dqsql.runner.warehouse import Access, Step, open_tables, open_warehouse, opened
 from dqsql.selection.choosing import chosen_names
 
 if TYPE_CHECKING:
@@ -119,11 +118,6 @@ class Stored:
         return types, expression_types(self.spark, view, [model.config.batch_by], model.name)[0]
 
 
-def learnable(plans: Sequence[Plan], kinds: Collection[str]) -> Iterator[Plan]:
-    """The plans with monitors of some kinds: those that learn."""
-    return (p for p in plans if any(m.kind in kinds for m in p.monitors))
-
-
 @dataclass(frozen=True)
 class ModelFit:
     """What the monitors of one model have learned; `error` is set when it could not be tried."""
@@ -136,13 +130,11 @@ class ModelFit:
 def fit(
     project_dir: str | PathLike[str] = ".",
     *,
-    spark: SparkSession | None = None,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
     dbt_tests: bool | None = None,
     show: bool = False,
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Access],
 ) -> tuple[ModelFit, ...]:
     """Learn the bounds of all monitors that learn, and store them in `dq_programs`.
 
@@ -152,13 +144,11 @@ def fit(
 
     Args:
         project_dir: folder of the project.
-        spark: an existing session to use.
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
-        **place: target, profile and variables, as in `Place`.
+        **at: target, session and who hears of the progress, as in `Access`.
         dbt_tests: adopt the generic tests of a dbt project; None: as in its settings.
         show: do not learn, but return what is stored; only reads the tables.
-        step: called with a description of what is being done.
 
     Returns:
         The selected models that have such monitors.
@@ -167,11 +157,11 @@ def fit(
         DqsqlError: the project is wrong, a run of one of the models is active, or Spark cannot be
             started.
     """
-    where = Where(project_dir, **place)
+    where, spark, step = opened({**at, "project_dir": project_dir})
     compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
     compiled.raise_errors()
     chosen_names(compiled.project, select, exclude)
-    plans = list(learnable(compiled.plans, learners()))
+    plans = [p for p in compiled.plans if any(m.kind in learners() for m in p.monitors)]
     if not plans:
         return ()
     if show:

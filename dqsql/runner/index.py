@@ -76,18 +76,10 @@ def build(
 ) -> IndexResult:
     """Build the index of a target anew.
 
-    Args:
-        where: the project and target.
-        relations: check models, sources, tables, `schema.*`, files and globs; all sources and
-            check models of the project when empty. What cannot be read is then a note, no error.
-        tau: values of more tokens are left out, at least 1; 8 by default.
-        max_values: rows read of each relation, at least 1; 1,000 by default.
-        spark: an existing session; by default one is made from the profile.
-        step: called with a description of what is being done.
-
-    Raises:
-        DqsqlError: a relation cannot be read, or the warehouse cannot be written. The index that
-            was there stays as it was.
+    Of `relations`: check models, sources, tables, `schema.*`, files and globs; else of all sources
+    and check models of the project, of which what cannot be read is a note, no error. Values of
+    more than `tau` tokens are left out, 8 by default; `max_values` rows are read of each relation,
+    1,000 by default. Raises DqsqlError; the index that was there then stays as it was.
     """
     given = {"tau": tau, "max_values": max_values}
     settings = IndexSettings(**{k: v for k, v in given.items() if v is not None})

@@ -25,12 +25,9 @@ from dqsql.model.tables import CHECKS, FINDINGS, MODELS, RESULTS
 from dqsql.monitors.grouping import grouped
 from dqsql.report.findings import check_label, odd_upstream
 from dqsql.report.notifications import REPORT_URL, Notice, notice_of, send, unset_variables
-from dqsql.runner.compilation import Place, Where
-from dqsql.runner.warehouse import Step, open_tables, silent
+from dqsql.runner.warehouse import Access, open_tables, opened
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from dqsql.engine.storage import Store
 
 
@@ -46,26 +43,20 @@ class Notified:
 
 
 def notify(
-    project_dir: str | PathLike[str] = ".",
-    *,
-    dry_run: bool = False,
-    spark: SparkSession | None = None,
-    step: Step = silent,
-    **place: Unpack[Place],
+    project_dir: str | PathLike[str] = ".", *, dry_run: bool = False, **at: Unpack[Access]
 ) -> Notified:
     """Send the messages about findings that are due, as set by the project's `on_finding`.
 
     Args:
         project_dir: folder of the project.
         dry_run: only return what would be sent.
-        spark: an existing session to use.
-        **place: target, profile and variables, as in `Place`.
-        step: called with a description of what is being done.
+        **at: target, session and who hears of the progress, as in `Access`.
 
     Raises:
         DqsqlError: the project or `on_finding` is wrong, or the tables cannot be read or written.
     """
-    project = Where(project_dir, **place).stored_project()
+    where, spark, step = opened({**at, "project_dir": project_dir})
+    project = where.stored_project()
     read_routes(project.settings.get(SETTING))
     names = [m.name for m in project.models]
     with locked(project.target, names), open_tables(project, spark, step, writes=True) as store:

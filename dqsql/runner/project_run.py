@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.auto import lacks_columns
+from dqsql.compiler.keys import model_view
 from dqsql.decisions.reviews import flagged_last
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.exclusive import locked
@@ -30,6 +31,7 @@ from dqsql.engine.ledger import (
 from dqsql.engine.registered import Registered
 from dqsql.engine.rows import Row, model_run_row, run_row, store_dimensions
 from dqsql.engine.small import Scale
+from dqsql.engine.storage import open_store
 from dqsql.errors import ConnectionLostError, DqsqlError, error_of
 from dqsql.loading.dbt.rebuilds import reopen_rebuilt
 from dqsql.model.events import START, WRITE, Phases, RunListener
@@ -178,8 +180,6 @@ class ProjectRun:
             begun(self._result(tuple(left), {}, ()))
 
     def _run_models(self, session: LazySession) -> RunResult:
-        from dqsql.engine.storage import open_store
-
         self._learn_columns(session)
         store = open_store(session, self._project.target)
         journal = Journal(store)
@@ -337,7 +337,6 @@ class ProjectRun:
 
         It was compiled by those of the run before, where the text does not name them.
         """
-        from dqsql.compiler.keys import model_view
         from dqsql.engine.relations import column_types
 
         model = plan.model
@@ -472,13 +471,10 @@ class ProjectRun:
 
     def _quarantine(self, model: CheckModel) -> Quarantine | None:
         quarantine = quarantine_of(model, self._project, self.request.quarantine)
+        if quarantine is None or model.name not in self.request.labels:
+            return quarantine
         # What a stream hands on must have passed as a whole.
-        streamed = quarantine is not None and model.name in self.request.labels
-        return (
-            replace(quarantine, whole_batches=True)
-            if quarantine is not None and streamed
-            else quarantine
-        )
+        return replace(quarantine, whole_batches=True)
 
     def _result(
         self,

@@ -36,9 +36,8 @@ from dqsql.report.html import REPORT, render
 from dqsql.report.page import ModelFacts, Page, open_findings
 from dqsql.report.profile import ProfileTable, saved_profiles
 from dqsql.report.series import MetricValues, SeriesKey, series_key, wanted_series
-from dqsql.runner.compilation import Place, Where
 from dqsql.runner.tables import with_watched_tables
-from dqsql.runner.warehouse import Step, open_tables, silent
+from dqsql.runner.warehouse import Access, Step, open_tables, opened, silent
 from dqsql.selection.choosing import chosen_names
 from dqsql.version import VERSION
 
@@ -73,11 +72,9 @@ def write_report(
     *,
     days: int = DAYS,
     output_file: str | PathLike[str] | None = None,
-    spark: SparkSession | None = None,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Access],
 ) -> Report:
     """Write a report of a project's newest batches as one HTML file. No data is scanned.
 
@@ -86,16 +83,15 @@ def write_report(
         days: days before the newest batch of each model, at least 1; if the batches of a model are
             not dates, the number of batches.
         output_file: the file; `target/report.html` of the project by default.
-        spark: an existing session to use.
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
-        **place: target, profile and variables, as in `Place`.
-        step: called with a description of what is being done.
+        **at: target, session and who hears of the progress, as in `Access`.
 
     Raises:
         DqsqlError: the project is wrong, the tables cannot be read, or the file cannot be written.
     """
-    project = Where(project_dir, **place).stored_project()
+    where, spark, step = opened({**at, "project_dir": project_dir})
+    project = where.stored_project()
     page = read_page(project, days, select, exclude, spark=spark, step=step)
     path = project.target_dir / REPORT if output_file is None else Path(output_file)
     write_atomically(path, render(page))
@@ -140,7 +136,8 @@ def make_page(
     Those of check models that are in the report stand with them.
     """
     shown = {f.name for f in facts}
-    most = f", at most {_MAX_BATCHES} batches" if _is_cut(facts) else ""
+    is_cut = any(len(f.batches) == _MAX_BATCHES for f in facts)
+    most = f", at most {_MAX_BATCHES} batches" if is_cut else ""
     return Page(
         project=project.name,
         target=project.target.name,
@@ -150,10 +147,6 @@ def make_page(
         models=tuple(replace(f, profile=profiles.get(f.name)) for f in facts),
         profiles=tuple(p for name, p in profiles.items() if name not in shown),
     )
-
-
-def _is_cut(facts: Sequence[ModelFacts]) -> bool:
-    return any(len(f.batches) == _MAX_BATCHES for f in facts)
 
 
 def read_facts(

@@ -33,14 +33,11 @@ from dqsql.model.project import Project, models_read_anew
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 from dqsql.model.tables import BATCHES, FINDINGS, RESULTS, REVIEWS
 from dqsql.model.wording import texts_of
-from dqsql.runner.compilation import Place, Where
 from dqsql.runner.tables import with_watched_tables
-from dqsql.runner.warehouse import Opening, Step, open_tables, opened, silent
+from dqsql.runner.warehouse import Access, Opening, open_tables, opened
 from dqsql.selection.choosing import chosen_names
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from dqsql.engine.storage import Store
 
 
@@ -143,17 +140,16 @@ def review(
 def waiting(
     project_dir: str | PathLike[str] = ".",
     *,
-    spark: SparkSession | None = None,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    step: Step = silent,
-    **place: Unpack[Place],
+    **at: Unpack[Access],
 ) -> tuple[WaitingBatch, ...]:
     """The batches with findings of severity error that nobody has reviewed, oldest first by model.
 
     Raises DqsqlError.
     """
-    project = Where(project_dir, **place).stored_project()
+    where, spark, step = opened({**at, "project_dir": project_dir})
+    project = where.stored_project()
     with open_tables(project, spark, step) as store:
         step("Reading findings")
         project = with_watched_tables(project, store)

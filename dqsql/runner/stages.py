@@ -143,10 +143,8 @@ class TestedBatches:
     ) -> tuple[str, ...]:
         """A note when stored values or verdicts of later batches are of before these batches.
 
-        Args:
-            sound: the batches that count in the cumulative metrics of later ones.
-            ledger: that of now.
-            others: batches that this run checks, too.
+        Those that are `sound` count in the cumulative metrics of later ones. `ledger` is that of
+        now; the run checks `others`, too.
         """
         others = {*others, *self.choice.lost}
         if self.cumulates:
@@ -187,7 +185,8 @@ class ModelVerdicts:
     def notes(self) -> tuple[str, ...]:
         """What to know of the cumulative metrics, and of batches that monitors wait for."""
         waiting = tuple(
-            f"{batch} is likely to get more rows: monitors judge it from {_minute(when)} on"
+            f"{batch} is likely to get more rows: monitors judge it from {when:%Y-%m-%d %H:%M} UTC"
+            " on"
             for batch, when in self.judged.later.items()
         )
         return waiting if self.cumulative is None else (*self.cumulative.notes, *waiting)
@@ -196,10 +195,6 @@ class ModelVerdicts:
         """The batches that a person rejected, and that are not repaired."""
         statuses = batch_statuses(self.all, batches, reviews)
         return frozenset(b for b, status in statuses.items() if status is BatchStatus.REJECTED)
-
-
-def _minute(moment: dt.datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def before_scan(place: Workplace, batches: Sequence[str], accepted: Collection[str]) -> BeforeScan:
@@ -322,16 +317,8 @@ def batch_records(
 ) -> dict[str, BatchRecord]:
     """What the ledger keeps of the batches that have a status.
 
-    Args:
-        tested: the batches, and what they were before.
-        verdicts: what was measured of them.
-        results: the verdicts on them.
-        statuses: by batch.
-        rows: what is stored of the batches, by table.
-        run_id: of this run, which began at `now`.
-        now: see `run_id`.
-        fingerprint: what the model means now.
-        sound: the batches that count in the cumulative metrics of later ones.
+    `rows` are what is stored of them, by table; `now` is when the run began, and `fingerprint` what
+    the model means now. Those that are `sound` count in the cumulative metrics of later ones.
     """
     model = tested.plan.model
     sizes = {table: Counter(row["batch"] for row in mine) for table, mine in rows.items()}

@@ -21,13 +21,22 @@ from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import aliased, call, column, formula, literal, quoted, to_sql
 from dqsql.engine.batches import BatchRequest, period_of
+from dqsql.engine.discovery import find_batches
+from dqsql.engine.ledger import read_ledgers
 from dqsql.engine.measuring import Measurer, made_up_model
+from dqsql.engine.relations import expression_types
+from dqsql.engine.statements import drop_views, keep_in_memory, register_query, rows_of, union_sizes
+from dqsql.engine.value_samples import sample_values
 from dqsql.errors import QueryError, SourceNotFoundError, SqlSyntaxError, UsageError
+from dqsql.model.batches import batch_order
 from dqsql.model.limits import limits_of
 from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
 from dqsql.monitors.catalog import catalog_of
+from dqsql.monitors.lake_index import learning_index
 from dqsql.monitors.subjects import Subject, Subjects, check_names, files_named
+from dqsql.patterns.infer import LearnedPattern, infer_pattern, specified
+from dqsql.patterns.regex import spark_regex
 from dqsql.runner.compilation import Where
 from dqsql.runner.profile import ProfileWithSketches, measured_profile
 from dqsql.runner.warehouse import Step, open_warehouse, silent
@@ -43,7 +52,7 @@ from dqsql.suggestions.batches import (
 from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.names import unique_names
 from dqsql.suggestions.outcomes import decide
-from dqsql.suggestions.profiles import Profile
+from dqsql.suggestions.profiles import ColumnProfile, Kind, Profile, kind_of
 from dqsql.suggestions.proposal import Proposal
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict, without_bounds
 from dqsql.suggestions.validation import Rows, Validator
@@ -79,17 +88,9 @@ def suggest(
 ) -> Proposal:
     """Suggest checks for a check model, source, table or file.
 
-    Args:
-        where: the project and target.
-        relation: its name.
-        sample: the share of rows to learn from, in (0, 1]; a tenth by default, and more of a
-            relation of few rows.
-        holdout: the share of rows not to learn from, in [0, 1): the same as `sample` of the others.
-        spark: an existing session; by default one is made from the profile.
-        step: called with a description of what is being done.
-
-    Raises:
-        DqsqlError: there is no such relation, it has no rows, or the shares make no sense.
+    `sample` is the share of rows to learn from, in (0, 1]; a tenth by default, and more of a
+    relation of few rows. `holdout` says the same by the share of the others, in [0, 1). Raises
+    DqsqlError: there is no such relation, it has no rows, or the shares make no sense.
     """
     sample = _share_of(sample, holdout)
     project = where.project()
@@ -148,8 +149,6 @@ class _Suggesting:
         self.catalog: Catalog = catalog_of(self.project)
 
     def propose(self, sample: float | None) -> Proposal:
-        from dqsql.engine.statements import drop_views
-
         name = self.subject.name
         self.step(f"{name}: counting rows")
         if self.subject.is_file:
@@ -227,12 +226,6 @@ class _Suggesting:
 
     def _batches(self) -> tuple[tuple[str, ...], str, int]:
         """The accepted batches that a run looks at, the type of `batch_by`, and how many rows."""
-        from dqsql.engine.discovery import find_batches
-        from dqsql.engine.ledger import read_ledgers
-        from dqsql.engine.relations import expression_types
-        from dqsql.engine.statements import rows_of
-        from dqsql.model.batches import batch_order
-
         batch_by = self.subject.config.batch_by
         model = made_up_model(self.subject.view, {}, batch_by)
         if batch_by is None:
@@ -263,8 +256,6 @@ class _Suggesting:
 
     def _split(self, share: float, batches: Sequence[str], kind: str, total: int) -> Rows:
         """Register the sample as a view; the held-out rows are those of no part of it."""
-        from dqsql.engine.statements import keep_in_memory, register_query
-
         hashed = [
             column(n) for n, t in self.subject.types.items() if not any(u in t for u in _UNHASHED)
         ]
@@ -328,19 +319,13 @@ class _Suggesting:
 
     def _patterns(self, profile: Profile) -> Iterator[Suggestion]:
         """Patterns of the index of the lake, or of the one that is shipped."""
-        from dqsql.engine.storage import open_store
-        from dqsql.engine.value_samples import sample_values
-        from dqsql.monitors.lake_index import learning_index
-        from dqsql.patterns.infer import LearnedPattern, infer_pattern, specified
-        from dqsql.patterns.regex import spark_regex
-
         wanted = [c for c in profile.columns if rules.wants_pattern(c)]
         if not wanted:
             return
         self.step(f"{self.subject.name}: patterns")
         view = to_sql(identifier_table(view_name(self.subject.view + _SAMPLE)))
         samples = sample_values(self.spark, self.subject.name, view, [c.name for c in wanted])
-        index = learning_index(open_store(self.spark, self.project.target))
+        index = learning_index(self.store)
         for each in wanted:
             values = samples[each.name].spread()
             learned = infer_pattern(values, index)
@@ -361,8 +346,6 @@ class _Suggesting:
 
     def _foreign_keys(self, measured: ProfileWithSketches) -> Iterator[Suggestion]:
         """Inclusion by sketches; it is verified exactly with all other candidates."""
-        from dqsql.engine.statements import union_sizes
-
         keys = list(self._keys())
         pairs = across.foreign_key_pairs(measured.profile, self.subject.table, keys)
         sketches = [(measured.sketches[c.name], k.sketch) for c, k in pairs]
@@ -427,8 +410,6 @@ class _Suggesting:
 
 def key_columns(measurer: Measurer, other: Subject) -> Iterator[across.KeyColumn]:
     """The columns of a relation that may be its key, with their sketches, by one pass."""
-    from dqsql.suggestions.profiles import ColumnProfile, Kind, kind_of
-
     wanted = {
         f"k{i}": (n, t)
         for i, (n, t) in enumerate(other.types.items())
@@ -446,12 +427,5 @@ def key_columns(measurer: Measurer, other: Subject) -> Iterator[across.KeyColumn
             name, kind, int(values["rows"]), int(values[f"{key}.count"]), float(values[key] or 0)
         )
         if across.is_key(profile):
-            relation = other.name
-            yield across.KeyColumn(
-                relation,
-                other.table,
-                name,
-                kind,
-                float(values[key]),
-                bytes(values[f"sketch:{key}"]),
-            )
+            distinct, sketch = float(values[key]), bytes(values[f"sketch:{key}"])
+            yield across.KeyColumn(other.name, other.table, name, kind, distinct, sketch)

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from dqsql.engine.doctor import Cleaned, Doctor, Examination, cleaned, moment_before
 from dqsql.engine.exclusive import locked
+from dqsql.engine.storage import open_tables
+from dqsql.engine.storage_delta import DeltaFolderStore
+from dqsql.engine.upkeep import Upkeep, export_tables
 from dqsql.errors import ConfigError, UsageError
 from dqsql.model.project import Project
 from dqsql.model.tables import ALL_TABLES, RUNS
 from dqsql.report.views import described_views
 from dqsql.runner.compilation import Place, Where
 from dqsql.runner.warehouse import ensure_warehouse
-
-if TYPE_CHECKING:
-    from dqsql.engine.upkeep import Upkeep
 
 
 def doctor(
@@ -59,8 +59,6 @@ def export(
     The DuckDB file has the views over them, too, and what each column is as a comment. Returns the
     names of the tables. Raises DqsqlError: DuckDB is not installed, or nothing is stored.
     """
-    from dqsql.engine.upkeep import export_tables
-
     project = Where(project_dir, **place).project()
     with upkeep_of(project) as upkeep:
         if not upkeep.store.has(RUNS.name):
@@ -78,10 +76,6 @@ def export(
 @contextmanager
 def upkeep_of(project: Project) -> Iterator[Upkeep]:
     """The tables of a project, with no run of this machine at work on them. Raises DqsqlError."""
-    from dqsql.engine.storage import open_tables
-    from dqsql.engine.storage_delta import DeltaFolderStore
-    from dqsql.engine.upkeep import Upkeep
-
     if project.target.warehouse is None:
         raise UsageError(
             f"the tables of the target {project.target.name!r} are those of a catalog",

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from dqsql.engine import storage
 from dqsql.errors import ConfigError, ProfileError
 from dqsql.model.project import METHODS, Project, Target, local_folder
 from dqsql.model.tables import RUNS
@@ -53,15 +54,20 @@ def silent(text: str) -> None:
     """Ignore the progress."""
 
 
-class Opening(Place, total=False):
-    """A project, its target, and how its tables are opened."""
+class Access(Place, total=False):
+    """The target of a project, and how its tables are opened."""
 
-    project_dir: str | PathLike[str]
-    """Folder of the project; by default the current one."""
     spark: SparkSession | None
     """An existing session to use."""
     step: Step
     """Called with a description of what is being done."""
+
+
+class Opening(Access, total=False):
+    """A project, its target, and how its tables are opened."""
+
+    project_dir: str | PathLike[str]
+    """Folder of the project; by default the current one."""
 
 
 def opened(at: Opening) -> tuple[Where, SparkSession | None, Step]:
@@ -119,8 +125,6 @@ def open_tables(
     Spark is started only where the tables are those of a catalog. Who only reads them need not be
     allowed to write. Raises DqsqlError.
     """
-    from dqsql.engine import storage
-
     if spark is None and not storage.needs_session(project.target):
         if writes:
             ensure_target(project)
@@ -135,8 +139,6 @@ def unused_place(project_dir: str | PathLike[str] = ".", **place: Unpack[Place])
 
     Not known of tables for which Spark has to be asked. Raises DqsqlError.
     """
-    from dqsql.engine import storage
-
     project = Where(project_dir, **place).stored_project()
     if storage.needs_session(project.target):
         return None
@@ -164,6 +166,4 @@ def open_warehouse(
     if writes:
         ensure_warehouse(project.target)
     with open_spark(project, spark, step, files) as session:
-        from dqsql.engine.storage import open_store
-
-        yield session, open_store(session, project.target)
+        yield session, storage.open_store(session, project.target)

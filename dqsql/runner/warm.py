@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dqsql.engine.launching import embedded_settings, scale_of_sources
+from dqsql.engine.session import start_warm_session
+from dqsql.engine.small import Scale
+from dqsql.engine.warm import WarmSession, idle_seconds, place_of, running_session, stop_session
 from dqsql.errors import UsageError
 from dqsql.model.project import Project, Target
 from dqsql.runner.compilation import Where
-
-if TYPE_CHECKING:
-    from dqsql.engine.warm import WarmSession
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,6 @@ def start(
 
     Raises DqsqlError.
     """
-    from dqsql.engine.launching import scale_of_sources
-    from dqsql.engine.session import start_warm_session
-    from dqsql.engine.small import Scale
-
     project = Where(project_dir, **where).project()
     target = _embedded(project)
     session, started = start_warm_session(target, idle, scale_of_sources(project) or Scale.ANY)
@@ -57,9 +54,6 @@ def start(
 
 def status(project_dir: str | PathLike[str], **where: Any) -> WarmStatus | None:
     """The running warm session of a target, if any. Raises DqsqlError."""
-    from dqsql.engine.launching import embedded_settings
-    from dqsql.engine.warm import place_of, running_session
-
     target = _target(project_dir, where)
     session = running_session(place_of(embedded_settings(target)))
     return None if session is None else _status(session, target)
@@ -67,9 +61,6 @@ def status(project_dir: str | PathLike[str], **where: Any) -> WarmStatus | None:
 
 def stop(project_dir: str | PathLike[str], **where: Any) -> WarmStatus | None:
     """Stop the warm session of a target; what was stopped, if any. Raises DqsqlError."""
-    from dqsql.engine.launching import embedded_settings
-    from dqsql.engine.warm import stop_session
-
     target = _target(project_dir, where)
     session = stop_session(embedded_settings(target))
     return None if session is None else _status(session, target)
@@ -91,9 +82,6 @@ def _embedded(project: Project) -> Target:
 
 
 def _status(session: WarmSession, target: Target) -> WarmStatus:
-    from dqsql.engine.launching import embedded_settings
-    from dqsql.engine.warm import idle_seconds, place_of
-
     return WarmStatus(
         port=session.port,
         pid=session.pid,
