@@ -198,10 +198,8 @@ class Scan:
 
     def _of_no_rows(self, batch: str) -> exp.Select:
         states = [s for group in self.groups for s in group.states]
-        query = exp.select(aliased(literal(batch), BATCH))
-        query = query.select(aliased(segment_label(()), SEGMENT))
-        segments = self.segments
-        query = query.select(*(aliased(call("any_value", column(s)), s) for s in segments))
+        query = exp.select(aliased(literal(batch), BATCH), aliased(segment_label(()), SEGMENT))
+        query = query.select(*(aliased(call("any_value", column(s)), s) for s in self.segments))
         query = query.select(*(aliased(_without_rows(s, batch), s.name) for s in states))
         query = query.from_(model_table(self.model)).where(exp.false())
         return with_matches(query)
