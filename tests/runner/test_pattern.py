@@ -62,9 +62,9 @@ def test_a_column_that_is_filled_later_gets_its_pattern_soon(new_project: NewPro
     found = [r["status"] for r in sorted(project.rows("dq_results"), key=lambda r: r["batch"])]
     assert found == ["skipped", "skipped", "pass", "pass", "fail"]
     project.run(full_refresh=True)
-    assert found == [
-        r["status"] for r in sorted(project.rows("dq_results"), key=lambda r: r["batch"])
-    ]
+    found = [r["status"] for r in sorted(project.rows("dq_results"), key=lambda r: r["batch"])]
+    # Its 50 values were few: before the fifth day, it was learned again of all before.
+    assert found == ["skipped", "skipped", "skipped", "skipped", "fail"]
 
 
 def test_a_pattern_is_learned_kept_and_broken(new_project: NewProject) -> None:

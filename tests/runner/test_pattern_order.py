@@ -25,13 +25,17 @@ select
     same,                      -- @pattern {same}
     case when day > '2024-03-01' then same else replace(same, 'AB', 'ab_') end as other, -- {other}
     case when day > '2024-03-04' then same end as late, -- {late}
-    case when day > '2024-03-04' then same else replace(same, '-', '/') end as warned -- {warned}
+    case when day > '2024-03-04' then same else replace(same, '-', '/') end as warned, -- {warned}
+    case when day > '2024-03-02' or id % 50 = 0 then
+        case when day < '2024-03-09' or id % 10 = 0 then same else replace(same, 'AB-', '?? ab ') end
+    end as few                 -- {few}
 from {{{{ source('raw', 't') }}}}
 """
-COLUMNS = {"same": "", "check": "@not_null", "other": "", "late": "", "warned": ""}
+COLUMNS = {"same": "", "check": "@not_null", "other": "", "late": "", "warned": "", "few": ""}
 DATA = """
 select
     cast(date_add(date'2024-03-01', cast(id div 100 as int)) as string) as day,
+    id,
     concat('AB-', lpad(cast(pmod(xxhash64(id), 9000) + 1000 as string), 4, '0')) as same
 from range(0, {days} * 100) as t(id)
 """
@@ -51,6 +55,8 @@ def statuses(project: Project, column: str) -> str:
 REFUSED = {"other": "@pattern"}
 LATE = {"check": "", "late": "@pattern"}
 WARNED = {"warned": "@pattern {severity: warn}", "same": "@completeness > 0 {scope: cumulative}"}
+# Two values on the first two days, 90 of 100 are broken on the last.
+FEW = {"check": "", "few": "@pattern"}
 SKIPPED = "skipped skipped pass pass pass pass pass pass pass"
 
 
@@ -61,6 +67,7 @@ SKIPPED = "skipped skipped pass pass pass pass pass pass pass"
         pytest.param(
             LATE, {"late": "skipped skipped skipped skipped skipped pass pass pass pass"}, id="late"
         ),
+        pytest.param(FEW, {"few": "skipped pass pass pass pass pass pass pass fail"}, id="few"),
         pytest.param(
             {**LATE, **REFUSED, **WARNED, "check": "@not_null"},
             {"same": SKIPPED, "warned": "skipped skipped pass pass warn warn warn pass pass"},

@@ -21,6 +21,7 @@ from dqsql.monitors.programs import ProgramBook, StoredProgram
 from dqsql.monitors.settings import read_settings
 from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, infer_pattern
+from dqsql.patterns.validate import ENOUGH_VALUES
 
 NAME = "pattern"
 # Accepted batches to learn from.
@@ -94,8 +95,9 @@ class _Training:
 
         One that was learned stays, until a person accepts a batch that it flagged, a batch that it
         was learned from is refused and there is a better one, or its warnings recur in so many
-        batches that they are no news. Of the batches of a run the oldest alone counts: the others
-        get their turn (`MonitorRun.judge`).
+        batches that they are no news. One of few values is learned again while batches come that it
+        does not warn of. Of the batches of a run the oldest alone counts: the others get their turn
+        (`MonitorRun.judge`).
         """
         program = self.before.book.current(monitor.id)
         if program is None:
@@ -107,10 +109,19 @@ class _Training:
         if not training:
             newest = (*accepted[-RETRY_AFTER:], *self.before.batches[:1])
             return sum(batch_order(b) > last for b in newest) >= self._retry_after(monitor, program)
-        if self._recurs(program):
+        if self._recurs(program) or self._rests_on_few(monitor, program):
             return True
         refused = any(b in self.before.refused for b in training)
         return refused and (bool(accepted) or self.before.batches[0] in training)
+
+    def _rests_on_few(self, monitor: Monitor, program: StoredProgram) -> bool:
+        """Whether a pattern was learned of few values, and as many batches have come since."""
+        learned = patterns.from_record(program.program)
+        if not isinstance(learned, LearnedPattern) or learned.rows >= ENOUGH_VALUES:
+            return False
+        last, warned = batch_order(program.learned_to), self._warned(monitor)
+        newer = [b for b in self.before.accepted if batch_order(b) > last and b not in warned]
+        return len(newer) >= len(training_batches(program))
 
     def _retry_after(self, monitor: Monitor, program: StoredProgram) -> int:
         """After how many batches a pattern is looked for again where none was found.
