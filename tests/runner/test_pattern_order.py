@@ -27,7 +27,7 @@ select
     case when day > '2024-03-04' then same end as late, -- {late}
     case when day > '2024-03-04' then same else replace(same, '-', '/') end as warned, -- {warned}
     case when day > '2024-03-02' or id % 50 = 0 then
-        case when day < '2024-03-09' or id % 10 = 0 then same else replace(same, 'AB-', '?? ab ') end
+        case when day < '2024-03-09' or id % 10 = 0 then same else replace(same, 'AB', '?ab') end
     end as few                 -- {few}
 from {{{{ source('raw', 't') }}}}
 """
