@@ -155,7 +155,7 @@ class MacroLibrary:
 
     def _definitions(self, file: MacroFile) -> Iterable[tuple[MacroDef, nodes.Macro | None]]:
         """What a file defines; shipped macros without the node, to be compiled when called."""
-        if not _is_shipped(file):
+        if not is_shipped(file):
             return self._read(file)
         if file not in _SHIPPED:
             _SHIPPED[file] = tuple((definition, None) for definition, _ in self._read(file))
@@ -233,7 +233,7 @@ class MacroLibrary:
         return MacroError(f"circular macro {circle}", span=self.macros[name].span)
 
     def _failure(self, error: Exception, definition: MacroDef, call: Span | None) -> MacroError:
-        word = _NO_ATTRIBUTE.search(str(error)) if call and _is_shipped(definition) else None
+        word = _NO_ATTRIBUTE.search(str(error)) if call and is_shipped(definition) else None
         if word is not None:
             # What it takes is the first thing that its documentation says.
             message = f"@{definition.name.removeprefix('metric_')} takes no {word.group(1)!r}"
@@ -248,12 +248,13 @@ class MacroLibrary:
 _SHIPPED: dict[MacroFile, tuple[tuple[MacroDef, None], ...]] = {}
 
 
-def _is_shipped(file: MacroFile | MacroDef) -> bool:
+def is_shipped(file: MacroFile | MacroDef) -> bool:
+    """Whether a macro is of dqsql's own."""
     return os.path.isabs(file.path)
 
 
 def _refuse_duplicate(new: MacroDef, old: MacroDef | None) -> None:
-    if old is None or _is_shipped(old) or _is_shipped(new):
+    if old is None or is_shipped(old) or is_shipped(new):
         return
     message = f"the macro {new.name!r} is defined twice: here and at {old.span}"
     raise MacroError(message, span=new.span, hint="rename one of them")
@@ -384,6 +385,8 @@ _OF_DBT = frozenset(
     | {"execute", "flags", "graph", "invocation_id", "log", "model", "modules", "run_query"}
     | {"run_started_at", "schema", "selected_resources", "statement", "this", "thread_id"}
 )
+# Functions of models that SQL has, too.
+_OF_MODELS = ("ref", "source")
 _NO_ATTRIBUTE = re.compile(r"has no attribute '([^']+)'$")
 
 
@@ -393,6 +396,8 @@ def _near_name(name: str, known: Mapping[str, object]) -> str:
     names = variables.known if isinstance(variables, Variables) else {}
     if name in names:
         return f"write var('{name}')"
+    if name in _OF_MODELS:
+        return f"write it outside of the braces, as SQL: {name}('..')"
     if name in _OF_DBT:
         return (
             f"{name} is of dbt alone: here are var, env_var, source, ref, config and target;"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NoReturn, SupportsIndex
 
 from sqlglot import exp
 
+from dqsql.compiler.trees import elements
 from dqsql.dialect import to_sql
 
 
@@ -37,6 +39,26 @@ def argument_text(arg: exp.Expr) -> str:
     return text if isinstance(arg, _ATOMS) else f"({text})"
 
 
+class SqlArgument(str):
+    """An argument for a macro: its SQL, which is false for `false` and `null`, and a list of one.
+
+    So `if flag` is what the user wrote, and a list may be one value.
+    """
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return self.strip().lower() not in ("", "false", "null")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((str(self),))
+
+    def __mul__(self, _: SupportsIndex) -> NoReturn:
+        raise TypeError(f"{self} is SQL, not a number: let SQL compute it, outside of the braces")
+
+    __rmul__ = __mul__
+
+
 class ListArgument(list[str]):
     """`[a, b]` or `(a, b)` for a macro: a list of its parts, which prints as the user wrote it."""
 
@@ -48,12 +70,10 @@ class ListArgument(list[str]):
         return self._text
 
 
-def macro_argument(arg: exp.Expr) -> str | ListArgument:
+def macro_argument(arg: exp.Expr) -> SqlArgument | ListArgument:
     """An argument as SQL; a list or tuple as a list."""
-    text = argument_text(arg)
-    if isinstance(arg, exp.Array | exp.Tuple):
-        return ListArgument(map(argument_text, arg.expressions), text)
-    return text
+    text, parts = argument_text(arg), elements(arg)
+    return SqlArgument(text) if parts is None else ListArgument(map(argument_text, parts), text)
 
 
 def plain(arg: exp.Expr) -> str:

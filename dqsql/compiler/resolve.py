@@ -28,6 +28,7 @@ from dqsql.dialect import column, parse_expression, to_sql
 from dqsql.errors import (
     AnnotationError,
     CompileError,
+    DqsqlError,
     MacroError,
     PatternError,
     Span,
@@ -37,10 +38,12 @@ from dqsql.errors import (
 from dqsql.model.functions import EXPECT
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import CONTRACT_TAG, DBT_TEST, Annotation
+from dqsql.templating import is_shipped
 
 # Macros may call each other twice each, and so on.
 _MAX_EXPANDED = 500_000  # characters of SQL in one check
 _PER_MACRO = 200  # characters that parsing a macro's SQL costs besides
+_CALLER = "this is in the macro"
 # A check or metric by its bare name, as in `not_null`, `mean > 3`, `min between 1 and 2`.
 _LEADING = re.compile(r"[a-z]\w+(?=$|\s*[<>=!]|\s+(?:between|in)\b)", re.IGNORECASE)
 
@@ -335,7 +338,13 @@ class Resolver:
                 hint=f"the macro is in {macro.definition.path}:{macro.definition.line}",
             ) from None
         inner = replace(context, column=None, stack=(*context.stack, macro.name.lower()))
-        expanded = exp.Paren(this=self._expand(parsed, inner))
+        try:
+            expanded = exp.Paren(this=self._expand(parsed, inner))
+        except DqsqlError as error:
+            if not is_shipped(macro.definition) and _CALLER not in (error.hint or ""):
+                place = f"{_CALLER} {macro.name}, {macro.definition.path}:{macro.definition.line}"
+                error.hint = place if error.hint is None else f"{error.hint}; {place}"
+            raise
         if macro.kind == "metric":
             expanded.meta[predicates.METRIC] = _label(macro, positional, named, context)
         else:

@@ -30,10 +30,17 @@ def nodes(tree: exp.Expr, kind: type[Node]) -> Iterator[Node]:
                 left += [v for v in reversed(value) if isinstance(v, exp.Expr)]
 
 
-def parts_of(node: exp.Expr) -> list[exp.Expr]:
-    """The parts of a tuple, or what else is in parentheses or in none."""
+def elements(node: exp.Expr) -> list[exp.Expr] | None:
+    """The parts of `(a, b)`, `[a, b]` or `array(a, b)`, as the second is written; else None."""
     node = node.unnest()
-    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
+    is_list = isinstance(node, exp.Tuple | exp.Array) or called(node) == "array"
+    return list(node.expressions) if is_list else None
+
+
+def parts_of(node: exp.Expr) -> list[exp.Expr]:
+    """The parts of a list or tuple, or what else is in parentheses or in none."""
+    parts = elements(node)
+    return [node.unnest()] if parts is None else parts
 
 
 def map_children(node: exp.Expr, function: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

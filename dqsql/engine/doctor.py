@@ -16,8 +16,16 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dqsql.engine.delta_log import among
 from dqsql.engine.inputs import forget_inputs
-from dqsql.engine.ledger import Ledgers, ledger_rows, older_tables, read_ledgers, versions_after
+from dqsql.engine.ledger import (
+    Ledgers,
+    ledger_rows,
+    newest_runs,
+    older_tables,
+    read_ledgers,
+    versions_after,
+)
 from dqsql.engine.upkeep import Upkeep
 from dqsql.errors import UsageError
 from dqsql.model.batches import in_zone
@@ -331,22 +339,40 @@ def moment_before(now: dt.datetime, text: str) -> dt.datetime:
 def cleaned(upkeep: Upkeep, before: dt.datetime) -> Iterator[Cleaned]:
     """Delete what is older than a moment, and put the files of all tables in order.
 
-    The verdicts on batches that wait for a review stay: they say why.
+    The verdicts on batches that wait for a review stay, as they say why, and those on batches that
+    have one, since it holds for these failures. Of each model the newest run stays: it says whose
+    the model is.
     """
     ledgers = read_ledgers(upkeep.store)
-    waiting = {
-        model: batches
-        for model, ledger in ledgers.items()
-        if (batches := {b for b, r in ledger.items() if r.status is BatchStatus.FLAGGED})
+    judged = _with_reviews(upkeep, ledgers)
+    runs = newest_runs(upkeep.store, ledgers)
+    kept = {
+        RESULTS.name: [
+            f"{among('model', [model])} and {among('batch', batches)}"
+            for model, batches in judged.items()
+            if batches
+        ],
+        RUNS.name: [among("run_id", runs)] if runs else [],
     }
     columns = dict(_AGING)
     columns.update((failures_table_name(model), _CAPTURED) for model in ledgers)
-    _vouch_for_less(upkeep, before, waiting)
+    _vouch_for_less(upkeep, before, judged)
     for name in upkeep.tables(ledgers):
-        kept = waiting if name == RESULTS.name else None
         moment = _before_the_newest_run(upkeep, before) if name == RUNS.name else before
-        rows = upkeep.delete_before(name, columns[name], moment, kept) if name in columns else 0
+        those = kept.get(name, ())
+        rows = upkeep.delete_before(name, columns[name], moment, those) if name in columns else 0
         yield Cleaned(name, rows, upkeep.compact(name))
+
+
+def _with_reviews(upkeep: Upkeep, ledgers: Ledgers) -> dict[str, set[str]]:
+    """By model the batches that wait for a review, or have one."""
+    judged = {
+        model: {b for b, r in ledger.items() if r.status is BatchStatus.FLAGGED}
+        for model, ledger in ledgers.items()
+    }
+    for row in upkeep.store.select(REVIEWS, ("model", "batch")):
+        judged.setdefault(row["model"], set()).add(row["batch"])
+    return judged
 
 
 def _before_the_newest_run(upkeep: Upkeep, before: dt.datetime) -> dt.datetime:

@@ -102,6 +102,16 @@ def _checked_by(store: Store, ledgers: Ledgers, models: Iterable[str]) -> Mappin
     return {model: _owner(records, projects) for model, records in known.items()}
 
 
+def newest_runs(store: Store, ledgers: Ledgers) -> set[str]:
+    """The newest run of each model that is known."""
+    known = {row["run_id"] for row in store.select(RUNS, ("run_id",))}
+    return {
+        max(records, key=_recency).run_id
+        for ledger in ledgers.values()
+        if (records := [r for r in ledger.values() if r.run_id in known])
+    }
+
+
 def _owner(records: Iterable[BatchRecord], projects: Mapping[str, str]) -> str | None:
     of_known = [r for r in records if r.run_id in projects]
     return projects[max(of_known, key=_recency).run_id] if of_known else None

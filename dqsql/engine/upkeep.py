@@ -159,22 +159,17 @@ class Upkeep:
         return self._delete(name, table, condition)
 
     def delete_before(
-        self,
-        name: str,
-        column: str,
-        moment: dt.datetime,
-        kept: Mapping[str, Collection[str]] | None = None,
+        self, name: str, column: str, moment: dt.datetime, kept: Iterable[str] = ()
     ) -> int:
         """Delete the rows whose `column`, a timestamp, is before a moment; returns how many.
 
-        Those of the batches `kept`, by model, stay.
+        Those that meet one of the conditions `kept` stay.
         """
         table = self._table(name)
         if table is None:
             return 0
         conditions = [f"\"{column}\" < '{moment:%Y-%m-%dT%H:%M:%SZ}'"]
-        for model, batches in (kept or {}).items():
-            conditions.append(f"not ({among('model', [model])} and {among('batch', batches)})")
+        conditions += [f"not ({condition})" for condition in kept]
         return self._delete(name, table, " and ".join(conditions))
 
     def left_over(self, name: str) -> list[str]:

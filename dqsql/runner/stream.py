@@ -278,14 +278,19 @@ class MicroBatches:
         Its numbers begin at 0 again, and would replace what is stored of other rows.
         """
         store = open_store(spark, self.compiled.project.target)
-        record = read_ledgers(store).get(self.model, {}).get(batch)
+        ledger = read_ledgers(store).get(self.model, {})
+        record = ledger.get(batch)
         if record is None or query is None:
             return
-        for row in store.select(RUNS, ("arguments",), {"run_id": [record.run_id]}):
-            before = json.loads(row["arguments"]).get(STREAM, {}).get("query")
-            if before not in (None, query):
-                raise UsageError(
-                    f"micro-batch {batch} of {self.model} was checked by another query: its rows"
-                    " would be replaced",
-                    hint="has the checkpoint been deleted? Give this query another `name`",
-                )
+        runs = store.select(RUNS, ("arguments",), {"run_id": [record.run_id]})
+        queries = [json.loads(r["arguments"]).get(STREAM, {}).get("query") for r in runs]
+        # A query repeats its newest micro-batch alone, also where its run was killed and is in no
+        # table. The run of an older one may have been deleted by `clean`.
+        name = batch.rpartition("-")[0]
+        unknown = not queries and batch != max(b for b in ledger if b.rpartition("-")[0] == name)
+        if unknown or any(before not in (None, query) for before in queries):
+            raise UsageError(
+                f"micro-batch {batch} of {self.model} was checked by another query: its rows"
+                " would be replaced",
+                hint="has the checkpoint been deleted? Give this query another `name`",
+            )

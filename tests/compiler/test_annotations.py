@@ -282,6 +282,57 @@ def test_the_same_in_other_words(compile_model: CompileModel, annotation: str, s
     assert states == {s.name for s in wanted.plan.states}
 
 
+LISTS = {
+    "macros/lists.sql": """\
+{% macro metric_share_of(c, values) %}
+avg(case when {{ c }} in ({{ values | join(", ") }}) then 1 else 0 end)
+{% endmacro %}
+{% macro metric_chosen(c, flag=true) %}
+{% if flag %}sum{% else %}avg{% endif %}({{ c }})
+{% endmacro %}
+{% macro check_determined(c, keys) %}functional_dependency({{ c }}, {{ keys }}){% endmacro %}
+"""
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        # A list stays one wherever it is written: also in text that is read again.
+        ("@determined([s, y])", "@functional_dependency(determinant => [s, y])"),
+        ("@determined((s, y))", "@functional_dependency(determinant => [s, y])"),
+        ("@expect(predictability(x, from => [s, y]) > 0.5)", "@predictability((s, y)) > 0.5"),
+        ("@predictability(array(s, y)) > 0.5", "@predictability((s, y)) > 0.5"),
+        ("@reconciles(dependency_violations(x, determinant => [s, y]), 3)",
+         "@reconciles(dependency_violations(x, determinant => (s, y)), 3)"),
+        ("@share_of(['ab']) > 0", "@share_of('ab') > 0"),
+        ("@chosen(false) > 0", "@chosen(null) > 0"),
+        ("@chosen(true) > 0", "@chosen > 0"),
+    ],
+)  # fmt: skip
+def test_lists_and_flags_are_what_they_say(
+    compile_model: CompileModel, first: str, second: str
+) -> None:
+    plans = [compile_model(of_column(text), LISTS) for text in (first, second)]
+    assert not any(compiled.errors for compiled in plans)
+    one, other = ({to_sql(s.scan) for s in compiled.plan.states} for compiled in plans)
+    assert one == other
+
+
+def test_a_monitor_of_a_metric_with_a_list_measures_that_metric(
+    compile_model: CompileModel,
+) -> None:
+    """The check beside it got the value of another metric."""
+    metric = "dependency_violations(x, determinant => [s, y])"
+    compiled = compile_model(of_column(f"@anomaly({metric}) @expect({metric} = 3)"))
+    alone = compile_model(of_column(f"@expect({metric} = 3)"))
+    assert not compiled.errors
+    assert {to_sql(s.scan) for s in alone.plan.states} <= {
+        to_sql(s.scan) for s in compiled.plan.states
+    }
+    assert len(compiled.plan.states) == len(alone.plan.states)
+
+
 def test_a_macro_may_read_variables_and_have_capitals(compile_model: CompileModel) -> None:
     macro = "{% macro metric_GrossMargin(a) %}mean({{ a }}) - {{ var('low') }}{% endmacro %}"
     compiled = compile_model(

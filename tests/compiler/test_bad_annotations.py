@@ -508,6 +508,20 @@ def test_a_macro_by_another_name(compile_model: CompileModel, annotation: str, h
     assert hint in error.hint
 
 
+def test_what_is_wrong_within_a_macro_is_told_with_its_place(compile_model: CompileModel) -> None:
+    own = {
+        "macros/own.sql": "\n{% macro check_far(c) %} foo_bar({{ c }}) > 1 {% endmacro %}\n"
+        "{% macro check_twice(c, n) %} sum({{ c }}) > {{ n * 2 }} {% endmacro %}\n"
+        "{% macro check_read(c) %} sum({{ c }}) > {{ source('a', 'b') }} {% endmacro %}"
+    }
+    (unknown,) = compile_model(of_column("@far"), own).errors
+    assert str(unknown.hint).endswith("this is in the macro far, macros/own.sql:2")
+    (computed,) = compile_model(of_column("@twice(3)"), own).errors
+    assert "3 is SQL, not a number" in str(computed) and "macros/own.sql:3" in str(computed)
+    (read,) = compile_model(of_column("@read"), own).errors
+    assert "write it outside of the braces" in str(read.hint)
+
+
 def test_an_error_in_a_macro_names_the_macro(compile_model: CompileModel) -> None:
     broken = {"macros/check_odd.sql": "{% macro check_odd(c) %} sum({{ c }} > {% endmacro %}"}
     (error,) = compile_model(of_column("@odd"), broken).errors

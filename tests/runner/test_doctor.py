@@ -20,7 +20,7 @@ from dqsql.engine.doctor import moment_before
 from dqsql.engine.ledger import gone_models, ledger_rows, read_ledgers
 from dqsql.errors import ConfigError, StorageError, UsageError
 from dqsql.model.results import BatchStatus
-from dqsql.model.tables import BATCHES, METRICS, RUNS
+from dqsql.model.tables import BATCHES, METRICS, REVIEWS, RUNS
 from dqsql.runner.upkeep import clean_tables, doctor, export
 from tests.tables import DAYS, StoredRuns, table_rows
 
@@ -220,12 +220,14 @@ def test_the_newest_run_stays_which_says_what_the_tables_held(
     assert said is not None and "dq_metrics" in said
 
 
-def test_the_verdicts_on_batches_that_wait_for_a_review_stay(
+def test_the_verdicts_on_batches_with_a_review_or_that_wait_for_one_stay(
     make_project: Callable[..., Path],
 ) -> None:
+    """A batch that somebody accepted would be flagged again: its failures would be others."""
     tables = StoredRuns(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
-    tables.run(*DAYS[:2], at=OLD)
-    tables.run(DAYS[2])
+    tables.run(*DAYS[:3], at=OLD)
+    review = {"model": "m", "batch": DAYS[2], "verdict": "accept", "at": OLD}
+    tables.store.append(REVIEWS, [review])
     ledger = read_ledgers(tables.store)["m"]
     ledger[DAYS[1]] = replace(ledger[DAYS[1]], status=BatchStatus.FLAGGED)
     tables.store.replace_partition(BATCHES, ledger_rows(ledger))

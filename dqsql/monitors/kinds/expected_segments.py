@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
+from dqsql.compiler.trees import elements
 from dqsql.decisions.silence import absences, absent_by_chance, listed
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import AnnotationError, CompileError
@@ -177,9 +178,8 @@ def segments_named(monitor: Monitor) -> tuple[list[str], dict[str, Any]]:
 def _listed(text: str) -> list[str]:
     """The values of `['DE', 'FR']`, `array('DE', 'FR')` or `('DE', 'FR')`; of others the text."""
     tree = parse_expression(text)
-    is_array = isinstance(tree, exp.Anonymous) and str(tree.this).lower() == "array"
-    if is_array or isinstance(tree, exp.Array | exp.Tuple):
-        return list(map(to_sql, tree.expressions))
+    if (parts := elements(tree)) is not None:
+        return list(map(to_sql, parts))
     return [to_sql(tree.unnest())] if isinstance(tree, exp.Paren) else [text]
 
 

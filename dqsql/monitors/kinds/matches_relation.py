@@ -35,6 +35,7 @@ from dqsql.compiler.diff import (
 from dqsql.compiler.keys import batch_columns, batch_text, model_view
 from dqsql.compiler.privacy import pii_columns, private_of_relation
 from dqsql.compiler.scan import BatchFilter
+from dqsql.compiler.trees import parts_of
 from dqsql.dialect import as_type, parse_expression, shortened, to_sql
 from dqsql.errors import AnnotationError, CompileError, DqsqlError, QueryError, Span, nearest
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
@@ -103,8 +104,7 @@ def match_call(expression: str, span: Span) -> MatchCall:
 
 
 def _names(node: exp.Expr, argument: str, span: Span) -> tuple[str, ...]:
-    node = node.unnest()
-    parts = node.expressions if isinstance(node, exp.Tuple | exp.Array) else [node]
+    parts = parts_of(node)
     for part in parts:
         if not (isinstance(part, exp.Column) or (isinstance(part, exp.Literal) and part.is_string)):
             raise CompileError(

@@ -18,6 +18,7 @@ import pytest
 
 import dqsql
 from dqsql.errors import DqsqlError, UsageError
+from dqsql.runner.upkeep import clean_tables
 from tests.tables import table_rows
 
 if TYPE_CHECKING:
@@ -110,6 +111,10 @@ def test_a_batch_that_fails_stops_the_stream_until_it_is_accepted(
         assert passed == [(0, [0, 1])]
         assert orders.ledger() == {name(0): "accepted", name(1): "flagged"}
     # Another checkpoint would begin with batch 0 again, and replace what is stored of it.
+    with pytest.raises(Exception, match="was checked by another query"):
+        orders.start(spark, "other")
+    # Nor where `clean` has deleted the run that says so.
+    assert any(c.table == "dq_runs" and c.rows for c in clean_tables(orders.root, older_than="0d"))
     with pytest.raises(Exception, match="was checked by another query"):
         orders.start(spark, "other")
     dqsql.review("orders", [name(1)], "accept", "a refund", project_dir=orders.root)
