@@ -295,6 +295,16 @@ avg(case when {{ c }} in ({{ values | join(", ") }}) then 1 else 0 end)
 }
 
 
+@pytest.mark.parametrize("end", ["-- all of them", "/* all\n of them */ ", "-- a\n-- b"])
+def test_the_sql_of_a_macro_may_end_with_a_comment(compile_model: CompileModel, end: str) -> None:
+    own = {"macros/a.sql": f"{{% macro check_a(c) %}} sum({{{{ c }}}}) > 0 {end}{{% endmacro %}}"}
+    compiled = compile_model(
+        of_column("@a @b"),
+        {**own, "macros/b.sql": own["macros/a.sql"].replace("check_a", "check_b")},
+    )
+    assert not compiled.errors
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
