@@ -297,14 +297,14 @@ def shipped_macros() -> tuple[MacroFile, ...]:
 
 
 def macro_files(
-    root: Path, config: ProjectConfig, errors: list[DqsqlError]
+    root: Path, folders: Iterable[str], errors: list[DqsqlError]
 ) -> tuple[MacroFile, ...]:
-    """Shipped files by absolute path, then the project's by relative path.
+    """Shipped files by absolute path, then those in folders of a project by relative path.
 
     What cannot be read is appended to `errors`.
     """
     files = [*shipped_macros()]
-    for file in documents.files_below(root, config.macro_paths, (".sql",)):
+    for file in documents.files_below(root, folders, (".sql",)):
         shown = documents.relative_to(file, root)
         try:
             files.append(MacroFile(shown, documents.read_text(file, shown)))

@@ -99,7 +99,7 @@ def _load(request: TargetRequest, views: Mapping[str, str]) -> Project:
     config, chosen = _configured(request)
     errors: list[DqsqlError] = []
     sources = _replaced(_load_sources(root, config, chosen, errors), views)
-    macros = macro_files(root, config, errors)
+    macros = macro_files(root, config.macro_paths, errors)
     _raise(errors)
     models, broken = _load_models(root, config, chosen, sources, macros)
     return Project(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import re
 import uuid
 from collections.abc import Iterable, Sequence
@@ -17,14 +18,15 @@ from dqsql.compiler.plan import compile_model
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.journal import Journal
 from dqsql.errors import AnnotationError, DqsqlError, NoBatchError, Span, UsageError, error_of
-from dqsql.loading import shipped_macros
 from dqsql.loading.annotations import read_annotations
+from dqsql.loading.config import macro_files
 from dqsql.loading.models import known_names
 from dqsql.loading.settings import read_model_settings
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import (
     Annotation,
     CheckModel,
+    MacroFile,
     ModelConfig,
     Project,
     Projection,
@@ -47,8 +49,8 @@ _NAME = "dataframe"
 _OF_NAN = re.compile(r"\b(isnan|is_nan|nan_ratio)(?=\s*\()", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _IN_A_COLUMN = (
-    "`dqsql docs annotations` lists all of them; what a function of your own gives belongs in a"
-    " column of the DataFrame"
+    "`dqsql docs annotations` lists all of them, macro_paths=['macros'] adds your own; what a"
+    " function of your own gives belongs in a column of the DataFrame"
 )
 _IN_A_PROJECT = "write it into a check model of a project: `dqsql init`"
 
@@ -60,6 +62,7 @@ def check(
     batch_by: str | None = None,
     segment_by: Sequence[str] | str = (),
     severity: str = "error",
+    macro_paths: Sequence[str | Path] | str | Path = (),
     spark: SparkSession | None = None,
 ) -> RunResult:
     """Check a DataFrame by annotations: `dqsql.check(df, ["@not_null(id)", "@mean(price) < 9"])`.
@@ -73,6 +76,7 @@ def check(
         batch_by: SQL expression whose values are judged one by one, for example a day.
         segment_by: columns that divide a batch into segments, each of which is judged by itself.
         severity: the severity of checks that set none: `error` or `warn`.
+        macro_paths: folders with macros of your own, metrics and checks, as a project has them.
         spark: the session for a pandas DataFrame.
 
     Returns:
@@ -90,6 +94,7 @@ def check(
     if severity not in [s.value for s in Severity]:
         raise UsageError(f"severity is {severity!r}", hint="error or warn")
     config = _config(batch_by, segment_by, Severity(severity))
+    macros = _macros([macro_paths] if isinstance(macro_paths, str | Path) else macro_paths)
     from dqsql.engine.failures import translated
     from dqsql.engine.frames import as_frame
 
@@ -100,7 +105,7 @@ def check(
     started, run_id = dt.datetime.now(dt.UTC), str(uuid.uuid4())
     with TemporaryDirectory(prefix="dqsql-") as folder:
         target = _target(frame)
-        project = _project(Path(folder), columns, config, target)
+        project = _project(Path(folder), columns, config, target, macros)
         plan = _plan(project, wanted, batch_by, of_pandas=_is_of_pandas(data))
         warnings: list[str] = []
         try:
@@ -110,7 +115,8 @@ def check(
             warnings.append(error.message)
         if not model.batches and batch_by is not None:
             # No row has a batch: that must not pass because there is nothing to judge.
-            whole = _project(Path(folder), columns, replace(config, batch_by=None), target)
+            unbatched = replace(config, batch_by=None)
+            whole = _project(Path(folder), columns, unbatched, target, macros)
             plan = _plan(whole, wanted, batch_by)
             judged = _checked(frame.limit(0), plan, whole, run_id, started)
             model = replace(judged, notes=(*model.notes, *judged.notes))
@@ -141,12 +147,31 @@ def _is_of_pandas(data: DataFrame | pandas.DataFrame) -> bool:
     return not hasattr(data, "sparkSession") and not any(k.endswith("[pyarrow]") for k in kinds)
 
 
-def _project(root: Path, columns: Sequence[str], config: ModelConfig, target: Target) -> Project:
+def _macros(folders: Iterable[str | Path]) -> tuple[MacroFile, ...]:
+    """The shipped macros and those in folders. Raises DqsqlError."""
+    paths = [os.path.relpath(folder) for folder in folders]
+    for path in paths:
+        if not Path(path).is_dir():
+            raise UsageError(f"the folder {path!r} of macros does not exist")
+    errors: list[DqsqlError] = []
+    files = macro_files(Path(), paths, errors)
+    if errors:
+        raise error_of(errors)
+    return files
+
+
+def _project(
+    root: Path,
+    columns: Sequence[str],
+    config: ModelConfig,
+    target: Target,
+    macros: tuple[MacroFile, ...],
+) -> Project:
     """A project of one model, whose SELECT is the DataFrame."""
     projections = tuple(Projection(name, Span(_NAME, text=name)) for name in columns)
     sql = f"select * from {_NAME}"
     model = CheckModel(_NAME, _NAME, sql, sql, config, projections, (), (1,))
-    return Project(_NAME, root, target, (model,), (), shipped_macros())
+    return Project(_NAME, root, target, (model,), (), macros)
 
 
 def _target(frame: DataFrame) -> Target:

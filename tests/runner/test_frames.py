@@ -56,6 +56,29 @@ def test_units_of_time_are_no_columns(frame: DataFrame) -> None:
     assert found.status.value == "pass"
 
 
+def test_macros_of_your_own(frame: DataFrame, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("shared") / "macros"
+    folder.mkdir()
+    (folder / "own.sql").write_text(
+        "{% macro metric_spread(c) %} max({{ c }}) - min({{ c }}) {% endmacro %}\n"
+        "{% macro check_known(c, of) %} every({{ c }} in ({{ of | join(', ') }})) {% endmacro %}"
+        "{% macro check_wrong(c) %} nothing_of({{ c }}) > 1 {% endmacro %}"
+    )
+    checks = ["@spread(price) < 9", "@known(kind, ['a', 'b'])", "@known(kind, 'a')"]
+    for given in (folder, [str(folder)]):
+        result = dqsql.check(frame, checks, macro_paths=given)
+        assert [r.status.value for r in result.results] == ["fail", "pass", "fail"]
+        assert result.results[0].observed == 65.0
+    with pytest.raises(DqsqlError, match=r"macro_paths=\['macros'\] adds your own"):
+        dqsql.check(frame, ["@spread(price) < 9"])
+    with pytest.raises(
+        DqsqlError, match=r"(?s)nothing_of.*this is in the macro wrong, .*own.sql:2"
+    ):
+        dqsql.check(frame, ["@wrong(id)"], macro_paths=folder)
+    with pytest.raises(UsageError, match="of macros does not exist"):
+        dqsql.check(frame, checks, macro_paths="none")
+
+
 def statuses(spark: SparkSession, sql: str, checks: Sequence[str]) -> list[str]:
     return [r.status.value for r in dqsql.check(spark.sql(sql), checks).results]
 

@@ -183,7 +183,7 @@ class _Loader:
         # dbt's own folder of macros is not read: a macro there called `check_x` is not meant for
         # dqsql.
         errors: list[DqsqlError] = []
-        macros = macro_files(self.root, own, errors)
+        macros = macro_files(self.root, own.macro_paths, errors)
         if errors:
             raise error_of(errors)
         library = MacroLibrary(macros, base_context(own.vars, self.target))
