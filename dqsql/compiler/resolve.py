@@ -298,11 +298,7 @@ class Resolver:
         positional, named = split_arguments(args)
         if macro.definition.catches_varargs:
             # As dbt writes them: `accepted_values(['a', 'b'])`, `unique((a, b))`.
-            positional = [
-                value
-                for arg in positional
-                for value in (arg.expressions if isinstance(arg, exp.Array | exp.Tuple) else [arg])
-            ]
+            positional = [value for arg in positional for value in _flattened(arg)]
         given = len(positional)
         if not any(self._is_measured(arg) for arg in positional):
             positional = _with_column(macro, positional, named, context)
@@ -376,6 +372,18 @@ class Resolver:
 
 
 # --- arguments ---------------------------------------------------------------------------------
+
+
+def _flattened(arg: exp.Expr) -> list[exp.Expr]:
+    """The parts of a list or tuple, also of a list that was written into text: `ARRAY(..)`.
+
+    `array(..)` as users write it is a value: one of a column of arrays.
+    """
+    bare = arg.unnest()
+    is_list = isinstance(bare, exp.Array | exp.Tuple)
+    if is_list or (isinstance(bare, exp.Anonymous) and bare.this == "ARRAY"):
+        return list(bare.expressions)
+    return [arg]
 
 
 def _aggregate_call(node: exp.Expr, name: str, args: list[exp.Expr], context: _Context) -> exp.Expr:

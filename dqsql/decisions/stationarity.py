@@ -183,8 +183,7 @@ def is_stationary(series: npt.ArrayLike) -> BoolArray:
     """Return, per series (n x K), whether it is constant or the ADF test rejects a unit root.
 
     What is not finite is left out. A series too short for the test is not stationary, unless it is
-    constant. One that changes by the same in each step is not: its fit is exact, and the statistic
-    rounding alone.
+    constant.
     """
     values = np.atleast_2d(np.asarray(series, dtype=float))
     known = np.isfinite(values)
@@ -199,21 +198,21 @@ def is_stationary(series: npt.ArrayLike) -> BoolArray:
     with np.errstate(invalid="ignore"):
         constant = (most - least <= _CONSTANT_TOLERANCE * scale) & (lengths > 0)
     result = np.asarray(constant, dtype=np.bool_)
-    tested = ~constant & ~_is_straight(dense, there, scale)
-    rest = np.flatnonzero(tested & (lengths >= SHORTEST_FOR_ADF))
+    rest = np.flatnonzero(~constant & (lengths >= SHORTEST_FOR_ADF))
     if rest.size:
         result[rest] = adf_ragged(dense[rest], lengths[rest])[1] < _SIGNIFICANCE
     return result
 
 
-def _is_straight(dense: FloatArray, there: BoolArray, scale: FloatArray) -> BoolArray:
-    """Whether all steps of series, n x K with their values on the left, are as large."""
-    steps = np.diff(dense, axis=1)
-    least = np.where(there[:, 1:], steps, np.inf).min(axis=1, initial=np.inf)
-    most = np.where(there[:, 1:], steps, -np.inf).max(axis=1, initial=-np.inf)
-    rounding = 4 * np.finfo(float).eps * scale
-    step = np.maximum(np.abs(least), np.abs(most))
-    return np.asarray(most - least <= _CONSTANT_TOLERANCE * step + rounding, dtype=np.bool_)
+def _is_straight(values: FloatArray) -> BoolArray:
+    """Whether series without gaps, n x K, change by the same in each step, and do change."""
+    steps = np.diff(values, axis=1)
+    least, most = steps.min(axis=1, initial=np.inf), steps.max(axis=1, initial=-np.inf)
+    rounding = 4 * np.finfo(float).eps * np.abs(values).max(axis=1, initial=0.0)
+    size = np.maximum(np.abs(least), np.abs(most))
+    with np.errstate(invalid="ignore"):
+        straight = most - least <= _CONSTANT_TOLERANCE * size + rounding
+    return np.asarray(straight & (size > rounding), dtype=np.bool_)
 
 
 def choose_transforms(series: npt.ArrayLike) -> list[Transform | None]:
@@ -274,6 +273,9 @@ def _passed(values: FloatArray, tries: Sequence[Transform], need: int) -> BoolAr
             able[:, place] = (np.isfinite(series).sum(axis=1) >= need) & transform.reaches(values)
     passed = np.zeros((count, len(tries)), dtype=np.bool_)
     passed[able] = is_stationary(made[able])
+    if not tries[0].lag and not tries[0].log:
+        # The fit of a straight line is exact, and the statistic of the test rounding alone.
+        passed[:, 0] &= ~_is_straight(values)
     return passed
 
 

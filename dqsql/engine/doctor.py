@@ -26,9 +26,11 @@ from dqsql.engine.ledger import (
     read_ledgers,
     versions_after,
 )
+from dqsql.engine.storage_base import Store
 from dqsql.engine.upkeep import Upkeep
 from dqsql.errors import UsageError
 from dqsql.model.batches import in_zone
+from dqsql.model.by_key import by_key
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.tables import (
     ALL_TABLES,
@@ -344,19 +346,20 @@ def cleaned(upkeep: Upkeep, before: dt.datetime) -> Iterator[Cleaned]:
     the model is.
     """
     ledgers = read_ledgers(upkeep.store)
-    judged = _with_reviews(upkeep, ledgers)
+    old, judged = _old_verdicts(upkeep.store, before), _with_reviews(upkeep, ledgers)
+    stay = by_key((model, batch) for model, batch in old if batch in judged.get(model, ()))
     runs = newest_runs(upkeep.store, ledgers)
     kept = {
         RESULTS.name: [
             f"{among('model', [model])} and {among('batch', batches)}"
-            for model, batches in judged.items()
-            if batches
+            for model, batches in stay.items()
         ],
         RUNS.name: [among("run_id", runs)] if runs else [],
     }
     columns = dict(_AGING)
     columns.update((failures_table_name(model), _CAPTURED) for model in ledgers)
-    _vouch_for_less(upkeep, before, judged)
+    gone = {key: n for key, n in old.items() if key[1] not in judged.get(key[0], ())}
+    _vouch_for_less(upkeep.store, ledgers, gone)
     for name in upkeep.tables(ledgers):
         moment = _before_the_newest_run(upkeep, before) if name == RUNS.name else before
         those = kept.get(name, ())
@@ -371,8 +374,18 @@ def _with_reviews(upkeep: Upkeep, ledgers: Ledgers) -> dict[str, set[str]]:
         for model, ledger in ledgers.items()
     }
     for row in upkeep.store.select(REVIEWS, ("model", "batch")):
-        judged.setdefault(row["model"], set()).add(row["batch"])
+        if row["batch"] in ledgers.get(row["model"], ()):
+            judged[row["model"]].add(row["batch"])
     return judged
+
+
+def _old_verdicts(store: Store, before: dt.datetime) -> dict[tuple[str, str], int]:
+    """How many verdicts are older than a moment, by model and batch."""
+    # Counted by Arrow: there may be millions of them, of which hardly any goes.
+    stored = store.select_arrow(RESULTS, ("model", "batch", "evaluated_at"))
+    old = stored.filter(pc.less(stored["evaluated_at"], pa.scalar(before)))
+    counted = old.group_by(["model", "batch"]).aggregate([([], "count_all")]).to_pylist()
+    return {(row["model"], row["batch"]): row["count_all"] for row in counted}
 
 
 def _before_the_newest_run(upkeep: Upkeep, before: dt.datetime) -> dt.datetime:
@@ -382,23 +395,9 @@ def _before_the_newest_run(upkeep: Upkeep, before: dt.datetime) -> dt.datetime:
     return min(before, max(starts, default=before))
 
 
-def _vouch_for_less(
-    upkeep: Upkeep, before: dt.datetime, kept: Mapping[str, Collection[str]]
-) -> None:
+def _vouch_for_less(store: Store, ledgers: Ledgers, gone: Mapping[tuple[str, str], int]) -> None:
     """Take the verdicts that go out of the ledger first: more than it says is never missed."""
-    store = upkeep.store
-    # Counted by Arrow: there may be millions of them, of which hardly any goes.
-    stored = store.select_arrow(RESULTS, ("model", "batch", "evaluated_at"))
-    old = stored.filter(pc.less(stored["evaluated_at"], pa.scalar(before)))
-    counted = old.group_by(["model", "batch"]).aggregate([([], "count_all")]).to_pylist()
-    gone = {
-        (row["model"], row["batch"]): row["count_all"]
-        for row in counted
-        if row["batch"] not in kept.get(row["model"], ())
-    }
-    if not gone:
-        return
-    for model, ledger in read_ledgers(store).items():
+    for model, ledger in ledgers.items():
         changed = {
             batch: replace(
                 record,

@@ -65,8 +65,8 @@ class VerdictFinder:
                 where += f", segment {self.segment!r}"
             raise UsageError(
                 f"there is no verdict {self.text!r}{where}",
-                hint="dq_results has the ids of findings, and run_results.json in dqsql's target"
-                " folder those of the last run",
+                hint="write CHECK@BATCH or CHECK@BATCH/SEGMENT, with check_id, batch and segment of"
+                " dq_results",
             )
         return max(rows, key=_finding_rank)
 

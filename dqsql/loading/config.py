@@ -112,14 +112,14 @@ class ProjectConfig:
 
 
 # A model that names a tag or a private column of its own keeps those of its folders.
-_ADD_UP = ("tags", "pii")
+ADD_UP = ("tags", "pii")
 
 
 def merge_settings(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
     """Inner settings over outer ones; tags, private columns and settings of monitors add up."""
     added = {
         key: tuple(dict.fromkeys((*outer.get(key, ()), *inner.get(key, ()))))
-        for key in _ADD_UP
+        for key in ADD_UP
         if key in outer or key in inner
     }
     extra = dict(outer.get("extra", {}))

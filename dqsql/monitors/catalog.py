@@ -18,4 +18,4 @@ def _pattern_regex(text: str) -> str:
     # Imported where a check needs it: patterns bring scipy and pyarrow along.
     from dqsql.monitors.pattern_rules import pattern_regex
 
-    return pattern_regex(text)
+    return pattern_regex(str(text))

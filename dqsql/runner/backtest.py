@@ -92,7 +92,8 @@ def backtest(
         rates: false-positive rates to try, each in (0, 1); None: 0.001, 0.01 and 0.05, and the one
             that each monitor decides by in runs.
         newest: how many of the newest batches to judge.
-        **at: target, session and who hears of the progress, as in `Access`.
+        **at: `target`, `profile`, `profiles_dir`, `vars`, `spark` (an existing session) and `step`
+            (called with what is being done).
         dbt_tests: adopt the generic tests of a dbt project; None: as in its settings.
 
     Returns:

@@ -81,7 +81,8 @@ def explain(
             something, else the newest.
         segment: the segment, if `result` is a check's id; by default the whole batch, or the
             segment that failed where only one did.
-        **at: project, target, session and who hears of the progress, as in `Opening`.
+        **at: `project_dir`, `target`, `profile`, `profiles_dir`, `vars`, `spark` (an existing
+            session) and `step` (called with what is being done).
 
     Raises:
         DqsqlError: the verdict does not exist, the project is wrong, or the tables cannot be read.

@@ -55,7 +55,8 @@ def acknowledge(
         mute_until: the first day on which messages are sent again, in UTC; None: none while they
             are open. It may be a text: '2024-02-01'.
         author: your name, which is stored; by default the user of this process.
-        **at: project, target, session and who hears of the progress, as in `Opening`.
+        **at: `project_dir`, `target`, `profile`, `profiles_dir`, `vars`, `spark` (an existing
+            session) and `step` (called with what is being done).
 
     Raises:
         DqsqlError: a check has no open finding, there is no reason, a run is active, or the tables
@@ -147,7 +148,8 @@ def open_findings(
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
         assigned_to: only those of this person.
-        **at: target, session and who hears of the progress, as in `Access`.
+        **at: `target`, `profile`, `profiles_dir`, `vars`, `spark` (an existing session) and `step`
+            (called with what is being done).
 
     Raises:
         DqsqlError: the project or selection is wrong, or the tables cannot be read.

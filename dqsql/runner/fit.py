@@ -146,7 +146,8 @@ def fit(
         project_dir: folder of the project.
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
-        **at: target, session and who hears of the progress, as in `Access`.
+        **at: `target`, `profile`, `profiles_dir`, `vars`, `spark` (an existing session) and `step`
+            (called with what is being done).
         dbt_tests: adopt the generic tests of a dbt project; None: as in its settings.
         show: do not learn, but return what is stored; only reads the tables.
 

@@ -50,7 +50,8 @@ def notify(
     Args:
         project_dir: folder of the project.
         dry_run: only return what would be sent.
-        **at: target, session and who hears of the progress, as in `Access`.
+        **at: `target`, `profile`, `profiles_dir`, `vars`, `spark` (an existing session) and `step`
+            (called with what is being done).
 
     Raises:
         DqsqlError: the project or `on_finding` is wrong, or the tables cannot be read or written.

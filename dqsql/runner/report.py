@@ -85,7 +85,8 @@ def write_report(
         output_file: the file; `target/report.html` of the project by default.
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
-        **at: target, session and who hears of the progress, as in `Access`.
+        **at: `target`, `profile`, `profiles_dir`, `vars`, `spark` (an existing session) and `step`
+            (called with what is being done).
 
     Raises:
         DqsqlError: the project is wrong, the tables cannot be read, or the file cannot be written.

@@ -109,7 +109,8 @@ def review(
         verdict: `accept` or `reject`.
         reason: the reason, which is stored.
         author: your name, which is stored; by default the user of this process.
-        **at: project, target, session and who hears of the progress, as in `Opening`.
+        **at: `project_dir`, `target`, `profile`, `profiles_dir`, `vars`, `spark` (an existing
+            session) and `step` (called with what is being done).
 
     Raises:
         DqsqlError: the model or batch does not exist, there is no reason, a run of the model is
@@ -146,7 +147,8 @@ def waiting(
 ) -> tuple[WaitingBatch, ...]:
     """The batches with findings of severity error that nobody has reviewed, oldest first by model.
 
-    Raises DqsqlError.
+    `at` may name `target`, `profile`, `profiles_dir`, `vars`, `spark` (an existing session) and
+    `step` (called with what is being done). Raises DqsqlError.
     """
     where, spark, step = opened({**at, "project_dir": project_dir})
     project = where.stored_project()

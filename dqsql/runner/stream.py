@@ -8,6 +8,7 @@ killed, no row is lost and none is there twice.
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -260,8 +261,8 @@ class MicroBatches:
             return
         raise CheckFailedError(
             f"micro-batch {record.batch} of {self.model} is held back: {reasons}",
-            hint=f"repair the data, or `dqsql review accept {self.model} {record.batch}`, and start"
-            " the query again",
+            hint=f"repair the data, or `dqsql review accept {self.model} {record.batch}"
+            " --reason '..'`, and start the query again",
         )
 
     def _query_id(self, spark: SparkSession) -> str | None:
@@ -286,8 +287,8 @@ class MicroBatches:
         queries = [json.loads(r["arguments"]).get(STREAM, {}).get("query") for r in runs]
         # A query repeats its newest micro-batch alone, also where its run was killed and is in no
         # table. The run of an older one may have been deleted by `clean`.
-        name = batch.rpartition("-")[0]
-        unknown = not queries and batch != max(b for b in ledger if b.rpartition("-")[0] == name)
+        alike = re.compile(re.escape(batch[:-_DIGITS]) + rf"\d{{{_DIGITS}}}").fullmatch
+        unknown = not queries and batch != max(filter(alike, ledger))
         if unknown or any(before not in (None, query) for before in queries):
             raise UsageError(
                 f"micro-batch {batch} of {self.model} was checked by another query: its rows"

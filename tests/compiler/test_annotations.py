@@ -290,6 +290,13 @@ avg(case when {{ c }} in ({{ values | join(", ") }}) then 1 else 0 end)
 {% macro metric_chosen(c, flag=true) %}
 {% if flag %}sum{% else %}avg{% endif %}({{ c }})
 {% endmacro %}
+{% macro metric_part_of(c, values) %}
+count_if({{ c }} is null) / {{ values | length }}
+{% endmacro %}
+{% macro check_few(c, values) %}other_value_count({{ c }}, {{ values }}) = 0{% endmacro %}
+{% macro check_pos(c) -%} min({{ c }}) > 0 -- all of them
+{%- endmacro %}
+{% macro check_both(c, d) -%} {{ check_pos(c) }} and {{ check_pos(d) }} {%- endmacro %}
 {% macro check_determined(c, keys) %}functional_dependency({{ c }}, {{ keys }}){% endmacro %}
 """
 }
@@ -316,6 +323,11 @@ def test_the_sql_of_a_macro_may_end_with_a_comment(compile_model: CompileModel, 
         ("@reconciles(dependency_violations(x, determinant => [s, y]), 3)",
          "@reconciles(dependency_violations(x, determinant => (s, y)), 3)"),
         ("@share_of(['ab']) > 0", "@share_of('ab') > 0"),
+        ("@few(['a', 'b'])", "@other_value_count(['a', 'b']) = 0"),
+        ("@few(('a', 'b'))", "@other_value_count('a', 'b') = 0"),
+        ("@part_of(['a', 'b']) > 0", "@expect(count_if(x is null) / 2 > 0)"),
+        ("@part_of('a') > 0", "@expect(count_if(x is null) / 1 > 0)"),
+        ("@both(y)", "@expect(min(x) > 0 and min(y) > 0)"),
         ("@chosen(false) > 0", "@chosen(null) > 0"),
         ("@chosen(true) > 0", "@chosen > 0"),
     ],

@@ -228,6 +228,8 @@ def test_the_verdicts_on_batches_with_a_review_or_that_wait_for_one_stay(
     tables.run(*DAYS[:3], at=OLD)
     review = {"model": "m", "batch": DAYS[2], "verdict": "accept", "at": OLD}
     tables.store.append(REVIEWS, [review])
+    # Of what is gone nothing is kept.
+    tables.store.append(REVIEWS, [{**review, "model": "gone"}, {**review, "batch": "gone"}])
     ledger = read_ledgers(tables.store)["m"]
     ledger[DAYS[1]] = replace(ledger[DAYS[1]], status=BatchStatus.FLAGGED)
     tables.store.replace_partition(BATCHES, ledger_rows(ledger))

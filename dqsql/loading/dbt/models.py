@@ -189,8 +189,9 @@ class DbtModels:
         """Annotations under `config.meta.dqsql` of the node and of its columns."""
         annotations: list[Annotation] = []
         own = node.meta.get(KEY)
-        checks = own.get("checks") if isinstance(own, dict) else own
-        annotations += self._parsed(checks, self.places.of_meta(node, None), None)
+        every = [m.get("checks") for m in self._metas(node)] if isinstance(own, dict) else [own]
+        for checks in every:
+            annotations += self._parsed(checks, self.places.of_meta(node, None), None)
         for column in node.columns:
             given = node.column_meta(column).get(KEY)
             if given is None:
@@ -282,10 +283,11 @@ class DbtModels:
             folders = folders if part is None else folders.get(part)
             if not isinstance(folders, dict):
                 break
-            meta = folders.get("+meta", folders.get("meta"))
+            meta = folders.get("+meta")
             above = meta.get(KEY) if isinstance(meta, dict) else None
             if isinstance(above, dict) and above != own:
-                found.append(above)
+                # A model with checks of its own is wanted where its folder is not.
+                found.append({k: v for k, v in above.items() if k != "enabled" or own is None})
         return [*found, own] if isinstance(own, dict) else found
 
     def _checked(self, given: Mapping[str, Any], node: Node) -> dict[str, Any]:

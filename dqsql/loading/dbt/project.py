@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.errors import ConfigError, DqsqlError, JinjaError, Span, error_of, unique_errors
-from dqsql.loading.config import ProjectConfig, build_config, macro_files, normalised
+from dqsql.loading.config import ADD_UP, ProjectConfig, build_config, macro_files, normalised
 from dqsql.loading.dbt.failing import Unadoptable
 from dqsql.loading.dbt.manifest import (
     RESULTS,
@@ -117,13 +117,20 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
 
 
 def _without_templates(value: Any) -> Any:
-    """A value of the file without what dbt itself renders: the manifest alone has that."""
-    if isinstance(value, dict):
-        plain = {k: _without_templates(v) for k, v in value.items()}
-        return {k: v for k, v in plain.items() if v is not None}
+    """A value of the file without settings that dbt itself renders: the manifest alone has them."""
+    if not isinstance(value, dict):
+        return value
+    plain = {key: _without_templates(v) for key, v in value.items()}
+    for key in ADD_UP:
+        if isinstance(plain.get(key), list):
+            plain[key] = [item for item in plain[key] if not _is_template(item)]
+    return {key: v for key, v in plain.items() if not _is_template(v)}
+
+
+def _is_template(value: Any) -> bool:
     if isinstance(value, list):
-        return [v for v in map(_without_templates, value) if v is not None]
-    return None if isinstance(value, str) and "{{" in value else value
+        return any(map(_is_template, value))
+    return isinstance(value, str) and any(mark in value for mark in ("{{", "{%", "{#"))
 
 
 def _with_variables(root: Path, project: Document) -> Document:

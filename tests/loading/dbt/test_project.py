@@ -59,8 +59,11 @@ def test_settings_of_a_folder_stay_where_a_model_has_settings_of_its_own(shop: P
     """dbt's manifest has the own ones alone."""
     file = shop / "dbt_project.yml"
     folders = (
-        "models:\n  +meta: {dqsql: {owner: all}}\n  shop:\n"
-        "    +meta: {dqsql: {pii: [amount], severity: warn, tags: ['{{ var(1) }}', fin]}}\n"
+        "models:\n  +meta: {dqsql: {owner: all, enabled: false, checks: [row_count > 1]}}\n"
+        "  shop:\n    meta: {dqsql: {+materialized: view}}\n"
+        "    +meta: {dqsql: {pii: [amount], severity: warn, tags: ['{{ var(1) }}', fin],\n"
+        "                    description: '{% if x %}', segment_by: [a, '{{ b }}'],\n"
+        "                    batch_by: null}}\n"
         "    marts: {orders: {+meta: {dqsql: {store_failures: true}}}}\n"
     )
     file.write_text(re.sub(r"(?ms)^models:.*?(?=^\S)", "", file.read_text() + "\nx:\n") + folders)
@@ -70,7 +73,12 @@ def test_settings_of_a_folder_stay_where_a_model_has_settings_of_its_own(shop: P
         node["meta"] = node["config"]["meta"] = {"dqsql": {"pii": ["note"], "severity": "error"}}
 
     change(shop, own)
-    config = models(load_project(shop))["orders"].config
+    project = load_project(shop)
+    assert not project.broken
+    orders = models(project)["orders"]
+    config = orders.config
+    assert config.enabled and config.batch_by is None and not config.segment_by
+    assert "row_count > 1" in [a.expression for a in orders.annotations]
     assert config.pii[:2] == ("amount", "note")
     assert (config.severity, config.owner) == (Severity.ERROR, "all")
     assert config.extra["store_failures"] is True

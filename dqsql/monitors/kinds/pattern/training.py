@@ -123,6 +123,13 @@ class _Training:
         newer = [b for b in self.before.accepted if batch_order(b) > last and b not in warned]
         return len(newer) >= len(training_batches(program))
 
+    def _has_learned(self, monitor: Monitor, training: Sequence[str]) -> bool:
+        """Whether a pattern of few values is of these batches: those since are all excluded."""
+        program = self.before.book.current(monitor.id)
+        if program is None or not self._rests_on_few(monitor, program):
+            return False
+        return training_batches(program) == list(training)
+
     def _retry_after(self, monitor: Monitor, program: StoredProgram) -> int:
         """After how many batches a pattern is looked for again where none was found.
 
@@ -175,8 +182,9 @@ class _Training:
             if excluded.error(exclude_where) is not None or not training:
                 # The verdicts say so.
                 continue
-            values = self._values(alike, training, where)
-            for monitor in alike:
+            fresh = [m for m in alike if not self._has_learned(m, training)]
+            values = self._values(fresh, training, where)
+            for monitor in fresh:
                 self._keep(monitor, self._found(monitor, values, index), training)
 
     def _values(
@@ -204,6 +212,8 @@ class _Training:
         return infer_pattern(values[name], index, settings)
 
     def _keep(self, monitor: Monitor, outcome: Found, training: Sequence[str]) -> None:
+        # What was warned of before does not train the next pattern either.
+        warned = sorted(self._warned(monitor), key=batch_order)
         learned = isinstance(outcome, LearnedPattern)
         self.before.book.put(
             StoredProgram(
@@ -220,7 +230,7 @@ class _Training:
                 description=outcome.pattern
                 if isinstance(outcome, LearnedPattern)
                 else outcome.reason,
-                evidence={"batches": list(training)} if learned else None,
+                evidence={"batches": list(training), "warned": warned} if learned else None,
             ),
             new_version=True,
         )
