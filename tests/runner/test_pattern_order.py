@@ -28,10 +28,21 @@ select
     case when day > '2024-03-04' then same else replace(same, '-', '/') end as warned, -- {warned}
     case when day > '2024-03-02' or id % 50 = 0 then
         case when day < '2024-03-09' or id % 10 = 0 then same else replace(same, 'AB', '?ab') end
-    end as few                 -- {few}
+    end as few,                -- {few}
+    case when id % 9 = 0 then
+        case when day in ('2024-03-02', '2024-03-07') then 'n/a 5' else same end
+    end as tiny                -- {tiny}
 from {{{{ source('raw', 't') }}}}
 """
-COLUMNS = {"same": "", "check": "@not_null", "other": "", "late": "", "warned": "", "few": ""}
+COLUMNS = {
+    "same": "",
+    "check": "@not_null",
+    "other": "",
+    "late": "",
+    "warned": "",
+    "few": "",
+    "tiny": "",
+}
 DATA = """
 select
     cast(date_add(date'2024-03-01', cast(id div 100 as int)) as string) as day,
@@ -56,7 +67,10 @@ REFUSED = {"other": "@pattern"}
 LATE = {"check": "", "late": "@pattern"}
 WARNED = {"warned": "@pattern {severity: warn}", "same": "@completeness > 0 {scope: cumulative}"}
 # Two values on the first two days, 90 of 100 are broken on the last.
-FEW = {"check": "", "few": "@pattern"}
+FEW = {"check": "", "few": "@pattern", "tiny": "@pattern {severity: warn}"}
+# What it warned of is not learned from, however often it learns; nor is anything where all is left
+# out by exclude_where.
+LEFT_OUT = {"check": "", "few": "@pattern {exclude_where: \"batch > '2024-03-01'\"}"}
 SKIPPED = "skipped skipped pass pass pass pass pass pass pass"
 
 
@@ -67,7 +81,15 @@ SKIPPED = "skipped skipped pass pass pass pass pass pass pass"
         pytest.param(
             LATE, {"late": "skipped skipped skipped skipped skipped pass pass pass pass"}, id="late"
         ),
-        pytest.param(FEW, {"few": "skipped pass pass pass pass pass pass pass fail"}, id="few"),
+        pytest.param(
+            FEW,
+            {
+                "few": "skipped pass pass pass pass pass pass pass fail",
+                "tiny": "skipped warn pass pass pass pass warn pass pass",
+            },
+            id="few",
+        ),
+        pytest.param(LEFT_OUT, {"few": " ".join(["skipped"] * DAYS)}, id="left out"),
         pytest.param(
             {**LATE, **REFUSED, **WARNED, "check": "@not_null"},
             {"same": SKIPPED, "warned": "skipped skipped pass pass warn warn warn pass pass"},
@@ -97,3 +119,6 @@ def test_a_backfill_and_daily_runs_store_the_same(
     for table, rows in of_days.items():
         assert of_backfill[table] == rows, table
     assert {column: statuses(at_once, column) for column in expected} == expected
+    if annotated is LEFT_OUT:
+        versions = [r["version"] for r in daily.rows("dq_programs") if r["column_name"] == "few"]
+        assert versions == [1]
