@@ -182,7 +182,8 @@ def _usage(command: click.Command, context: click.Context) -> list[str]:
     rows = []
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
-        if record is not None and "--help" not in parameter.opts:
+        # The usage line has the arguments.
+        if record is not None and record[1] and "--help" not in parameter.opts:
             rows.append(f"| `{_cell(record[0])}` | {_cell(record[1])} |")
     return [*lines, "| option | meaning |", "|---|---|", *rows] if rows else lines
 

@@ -73,6 +73,9 @@ class Opening(Access, total=False):
 def opened(at: Opening) -> tuple[Where, SparkSession | None, Step]:
     """The project that is meant, the session that is handed in, and who hears of the progress."""
     place: dict[str, Any] = {**at}
+    if unknown := sorted(place.keys() - Opening.__optional_keys__):
+        known = ", ".join(sorted(Opening.__optional_keys__))
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}: there are {known}")
     spark, step = place.pop("spark", None), place.pop("step", silent)
     return Where(**place), spark, step
 

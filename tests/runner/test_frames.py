@@ -56,6 +56,12 @@ def test_units_of_time_are_no_columns(frame: DataFrame) -> None:
     assert found.status.value == "pass"
 
 
+def test_an_argument_that_a_function_of_a_project_does_not_take() -> None:
+    for function in (dqsql.fit, dqsql.waiting, dqsql.notify):
+        with pytest.raises(TypeError, match=r"'sprak': there are .*spark, step, target, vars"):
+            function(".", sprak=None)  # type: ignore[operator]
+
+
 def test_macros_of_your_own(frame: DataFrame, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("shared") / "macros"
     folder.mkdir()
