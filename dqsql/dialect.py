@@ -245,13 +245,10 @@ def _rebuilt(node: exp.Expr, replacement: Callable[[exp.Expr], exp.Expr | None])
     return type(node)(**args)
 
 
-_COMMENTS = re.compile(r"\A(?:\s|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
-
-
 @lru_cache(maxsize=4096)
 def _parse_whole(text: str) -> exp.Expr:
     parsed = _prefix(text)
-    if rest := _COMMENTS.sub("", text[parsed.end :]).strip():
+    if rest := text[parsed.end :].strip():
         raise SqlSyntaxError(
             f"unexpected {shortened(rest)!r} after {shortened(text[: parsed.end])!r}"
         )

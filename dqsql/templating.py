@@ -198,9 +198,7 @@ class MacroLibrary:
 
     def _bind(self, name: str) -> Callable[..., object]:
         def macro(*args: object, **kwargs: object) -> object:
-            text = self._invoke(name, args, kwargs, None)
-            # A comment at its end must not hide what the calling macro has behind it.
-            return f"{text}\n" if self._stack and "--" in str(text) else text
+            return self._invoke(name, args, kwargs, None)
 
         macro.__name__ = name
         return macro

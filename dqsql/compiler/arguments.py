@@ -53,11 +53,6 @@ class SqlArgument(str):
     def __iter__(self) -> Iterator[str]:
         return iter((str(self),))
 
-    __reversed__ = __iter__
-
-    def __len__(self) -> int:
-        return 1
-
     def __mul__(self, _: SupportsIndex) -> NoReturn:
         raise TypeError(f"{self} is SQL, not a number: let SQL compute it, outside of the braces")
 

@@ -98,6 +98,8 @@ class Resolver:
                 span=annotation.span,
                 hint=f"compare it, for example: @{to_sql(ast)} < 0.2",
             )
+        for call in (call for arg in args for call in arg.find_all(exp.Anonymous)):
+            self._spread(call)
         positional, named = split_arguments(args)
         if self._catalog.check(name) and any(a.is_string for a in positional):
             # `@pattern('<digit>+')`: given what to look for, there is nothing to learn.
@@ -108,6 +110,13 @@ class Resolver:
             {k: to_sql(v) for k, v in named.items()},
             None if compared is None else demand_text(compared),
         )
+
+    def _spread(self, call: exp.Anonymous) -> None:
+        """Write a list as values where a macro takes any number: as text it would be an array."""
+        macro = self._catalog.check(str(call.this)) or self._catalog.metric(str(call.this))
+        if macro is not None and macro.definition.catches_varargs:
+            parts = (v for arg in call.expressions for v in _flattened(arg, of_text=False))
+            call.set("expressions", list(parts))
 
     def predicate(
         self, annotation: Annotation, columns: tuple[str, ...] | None
@@ -298,7 +307,8 @@ class Resolver:
         positional, named = split_arguments(args)
         if macro.definition.catches_varargs:
             # As dbt writes them: `accepted_values(['a', 'b'])`, `unique((a, b))`.
-            positional = [value for arg in positional for value in _flattened(arg)]
+            of_text = bool(context.stack)
+            positional = [v for arg in positional for v in _flattened(arg, of_text=of_text)]
         given = len(positional)
         if not any(self._is_measured(arg) for arg in positional):
             positional = _with_column(macro, positional, named, context)
@@ -374,14 +384,14 @@ class Resolver:
 # --- arguments ---------------------------------------------------------------------------------
 
 
-def _flattened(arg: exp.Expr) -> list[exp.Expr]:
-    """The parts of a list or tuple, also of a list that was written into text: `ARRAY(..)`.
+def _flattened(arg: exp.Expr, *, of_text: bool) -> list[exp.Expr]:
+    """The parts of a list or tuple; in the text of a macro also of a list, there `ARRAY(..)`.
 
     `array(..)` as users write it is a value: one of a column of arrays.
     """
     bare = arg.unnest()
     is_list = isinstance(bare, exp.Array | exp.Tuple)
-    if is_list or (isinstance(bare, exp.Anonymous) and bare.this == "ARRAY"):
+    if is_list or (of_text and isinstance(bare, exp.Anonymous) and bare.this == "ARRAY"):
         return list(bare.expressions)
     return [arg]
 

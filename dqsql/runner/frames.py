@@ -94,7 +94,7 @@ def check(
     if severity not in [s.value for s in Severity]:
         raise UsageError(f"severity is {severity!r}", hint="error or warn")
     config = _config(batch_by, segment_by, Severity(severity))
-    macros = _macros([macro_paths] if isinstance(macro_paths, str | Path) else macro_paths)
+    macros = _macros([macro_paths] if isinstance(macro_paths, str | Path) else macro_paths or ())
     from dqsql.engine.failures import translated
     from dqsql.engine.frames import as_frame
 
@@ -152,7 +152,8 @@ def _macros(folders: Iterable[str | Path]) -> tuple[MacroFile, ...]:
     paths = [os.path.relpath(folder) for folder in folders]
     for path in paths:
         if not Path(path).is_dir():
-            raise UsageError(f"the folder {path!r} of macros does not exist")
+            what = "is a file" if Path(path).exists() else "does not exist"
+            raise UsageError(f"macro_paths names folders of macros, and {path!r} {what}")
     errors: list[DqsqlError] = []
     files = macro_files(Path(), paths, errors)
     if errors:

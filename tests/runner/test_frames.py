@@ -81,7 +81,7 @@ def test_macros_of_your_own(frame: DataFrame, tmp_path_factory: pytest.TempPathF
         DqsqlError, match=r"(?s)nothing_of.*this is in the macro wrong, .*own.sql:2"
     ):
         dqsql.check(frame, ["@wrong(id)"], macro_paths=folder)
-    with pytest.raises(UsageError, match="of macros does not exist"):
+    with pytest.raises(UsageError, match="and 'none' does not exist"):
         dqsql.check(frame, checks, macro_paths="none")
 
 

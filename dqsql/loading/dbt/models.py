@@ -189,9 +189,8 @@ class DbtModels:
         """Annotations under `config.meta.dqsql` of the node and of its columns."""
         annotations: list[Annotation] = []
         own = node.meta.get(KEY)
-        every = [m.get("checks") for m in self._metas(node)] if isinstance(own, dict) else [own]
-        for checks in every:
-            annotations += self._parsed(checks, self.places.of_meta(node, None), None)
+        checks = own.get("checks") if isinstance(own, dict) else own
+        annotations += self._parsed(checks, self.places.of_meta(node, None), None)
         for column in node.columns:
             given = node.column_meta(column).get(KEY)
             if given is None:
@@ -286,7 +285,7 @@ class DbtModels:
             meta = folders.get("+meta")
             above = meta.get(KEY) if isinstance(meta, dict) else None
             if isinstance(above, dict) and above != own:
-                # A model with checks of its own is wanted where its folder is not.
+                # A model that says something of its own is wanted where its folder is not.
                 found.append({k: v for k, v in above.items() if k != "enabled" or own is None})
         return [*found, own] if isinstance(own, dict) else found
 

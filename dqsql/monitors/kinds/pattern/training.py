@@ -116,8 +116,7 @@ class _Training:
 
     def _rests_on_few(self, monitor: Monitor, program: StoredProgram) -> bool:
         """Whether a pattern was learned of few values, and as many batches have come since."""
-        learned = patterns.from_record(program.program)
-        if not isinstance(learned, LearnedPattern) or learned.rows >= ENOUGH_VALUES:
+        if not _is_of_few(program):
             return False
         last, warned = batch_order(program.learned_to), self._warned(monitor)
         newer = [b for b in self.before.accepted if batch_order(b) > last and b not in warned]
@@ -145,8 +144,12 @@ class _Training:
         return min(max(seen, 1), RETRY_AFTER)
 
     def _recurs(self, program: StoredProgram) -> bool:
-        last = self.before.accepted[-RECURS:]
-        return len(last) == RECURS and set(last) <= set(warned_batches(program))
+        """Whether its warnings are no news. One of few values may not have seen all that there is.
+
+        Mornings and evenings take turns.
+        """
+        last = self.before.accepted[-RECURS * (2 if _is_of_few(program) else 1) :]
+        return len(set(last).intersection(warned_batches(program))) >= RECURS
 
     def _warned(self, monitor: Monitor) -> set[str]:
         """The batches that the pattern in force warned of, and that therefore do not train.
@@ -158,12 +161,12 @@ class _Training:
             return set()
         return set(warned_batches(program)).difference(self.before.reviewed)
 
-    def _training(self, excluded: Collection[str]) -> list[str]:
-        accepted = [b for b in self.before.accepted if b not in excluded]
+    def _training(self, excluded: Collection[str]) -> tuple[str, ...]:
+        accepted = tuple(b for b in self.before.accepted if b not in excluded)
         if accepted:
             return accepted[-_TRAINING_BATCHES:]
         # Of a backfill the first alone, as of daily runs: both store the same.
-        return [b for b in self.before.batches if b not in excluded][:1]
+        return tuple(b for b in self.before.batches if b not in excluded)[:1]
 
     def _learn(self, monitors: Sequence[Monitor]) -> None:
         if not monitors:
@@ -171,20 +174,18 @@ class _Training:
         index = learning_index(self.place.store)
         known = [*self.before.accepted, *self.before.batches]
         excluded = Exclusions(self.place.matching, known)
-        together: dict[tuple[str | None, str | None, tuple[str, ...]], list[Monitor]] = {}
+        together: dict[tuple[str | None, tuple[str, ...]], list[Monitor]] = {}
         for monitor in monitors:
             exclude_where = pattern_settings(monitor, self.defaults).get("exclude_where")
-            warned = tuple(sorted(self._warned(monitor)))
-            key = (monitor.settings.where, exclude_where, warned)
-            together.setdefault(key, []).append(monitor)
-        for (where, exclude_where, warned), alike in together.items():
-            training = self._training({*excluded.batches(exclude_where), *warned})
-            if excluded.error(exclude_where) is not None or not training:
+            if excluded.error(exclude_where) is not None:
                 # The verdicts say so.
                 continue
-            fresh = [m for m in alike if not self._has_learned(m, training)]
-            values = self._values(fresh, training, where)
-            for monitor in fresh:
+            training = self._training({*excluded.batches(exclude_where), *self._warned(monitor)})
+            if training and not self._has_learned(monitor, training):
+                together.setdefault((monitor.settings.where, training), []).append(monitor)
+        for (where, training), alike in together.items():
+            values = self._values(alike, training, where)
+            for monitor in alike:
                 self._keep(monitor, self._found(monitor, values, index), training)
 
     def _values(
@@ -212,8 +213,16 @@ class _Training:
         return infer_pattern(values[name], index, settings)
 
     def _keep(self, monitor: Monitor, outcome: Found, training: Sequence[str]) -> None:
+        program, first = self.before.book.current(monitor.id), batch_order(training[0])
+        empty = isinstance(outcome, NoPattern) and outcome.code == "no_values"
+        if empty and program is not None and self._rests_on_few(monitor, program):
+            # Values that are missing for a while say nothing against the pattern of those before.
+            waits = replace(program, learned_to=training[-1])
+            self.before.book.put(waits, new_version=False)
+            return
         # What was warned of before does not train the next pattern either.
         warned = sorted(self._warned(monitor), key=batch_order)
+        warned = [b for b in warned if batch_order(b) >= first]
         learned = isinstance(outcome, LearnedPattern)
         self.before.book.put(
             StoredProgram(
@@ -234,6 +243,12 @@ class _Training:
             ),
             new_version=True,
         )
+
+
+def _is_of_few(program: StoredProgram) -> bool:
+    """Whether a pattern was learned of few values."""
+    learned = patterns.from_record(program.program)
+    return isinstance(learned, LearnedPattern) and learned.rows < ENOUGH_VALUES
 
 
 def training_batches(program: StoredProgram) -> list[str]:
