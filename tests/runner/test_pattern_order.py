@@ -31,7 +31,9 @@ select
     end as few,                -- {few}
     case when id % 9 = 0 then
         case when day in ('2024-03-02', '2024-03-07') then 'n/a 5' else same end
-    end as tiny                -- {tiny}
+    end as tiny,               -- {tiny}
+    case when id % 9 = 0 and day not between '2024-03-02' and '2024-03-08' then same end
+        as gap                 -- {gap}
 from {{{{ source('raw', 't') }}}}
 """
 COLUMNS = {
@@ -42,6 +44,7 @@ COLUMNS = {
     "warned": "",
     "few": "",
     "tiny": "",
+    "gap": "",
 }
 DATA = """
 select
@@ -67,7 +70,7 @@ REFUSED = {"other": "@pattern"}
 LATE = {"check": "", "late": "@pattern"}
 WARNED = {"warned": "@pattern {severity: warn}", "same": "@completeness > 0 {scope: cumulative}"}
 # Two values on the first two days, 90 of 100 are broken on the last.
-FEW = {"check": "", "few": "@pattern", "tiny": "@pattern {severity: warn}"}
+FEW = {"check": "", "few": "@pattern", "tiny": "@pattern {severity: warn}", "gap": "@pattern"}
 # What it warned of is not learned from, however often it learns; nor is anything where all is left
 # out by exclude_where.
 LEFT_OUT = {"check": "", "few": "@pattern {exclude_where: \"batch > '2024-03-01'\"}"}
@@ -86,6 +89,8 @@ SKIPPED = "skipped skipped pass pass pass pass pass pass pass"
             {
                 "few": "skipped pass pass pass pass pass pass pass fail",
                 "tiny": "skipped warn pass pass pass pass warn pass pass",
+                # A week without values: the pattern stays.
+                "gap": f"skipped {'no_data ' * 7}pass",
             },
             id="few",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -61,7 +62,7 @@ def with_known_patterns(plan: Plan, book: ProgramBook) -> Plan:
 def _pattern(book: ProgramBook, monitor: Monitor) -> str | None:
     """What is counted of a monitor; None while no pattern was learned."""
     program = book.current(monitor.id)
-    learned = None if program is None else patterns.from_record(program.program)
+    learned = None if program is None else _learned(program)
     return learned.pattern if isinstance(learned, LearnedPattern) else None
 
 
@@ -102,6 +103,10 @@ class _Training:
         program = self.before.book.current(monitor.id)
         if program is None:
             return not self.before.scanned
+        return self._must_be_learned(monitor, program) or self._rests_on_few(monitor, program)
+
+    def _must_be_learned(self, monitor: Monitor, program: StoredProgram) -> bool:
+        """Whether what was learned is no longer in force, or nothing was for long enough."""
         last, accepted = batch_order(program.learned_to), self.before.accepted
         if any(batch_order(b) > last and b in accepted for b in self.before.reviewed):
             return True
@@ -109,25 +114,24 @@ class _Training:
         if not training:
             newest = (*accepted[-RETRY_AFTER:], *self.before.batches[:1])
             return sum(batch_order(b) > last for b in newest) >= self._retry_after(monitor, program)
-        if self._recurs(program) or self._rests_on_few(monitor, program):
+        if self._recurs(program):
             return True
         refused = any(b in self.before.refused for b in training)
         return refused and (bool(accepted) or self.before.batches[0] in training)
 
     def _rests_on_few(self, monitor: Monitor, program: StoredProgram) -> bool:
         """Whether a pattern was learned of few values, and as many batches have come since."""
-        if not _is_of_few(program):
+        training = training_batches(program)
+        if not training or not _is_of_few(program):
             return False
         last, warned = batch_order(program.learned_to), self._warned(monitor)
         newer = [b for b in self.before.accepted if batch_order(b) > last and b not in warned]
-        return len(newer) >= len(training_batches(program))
+        return len(newer) >= len(training)
 
-    def _has_learned(self, monitor: Monitor, training: Sequence[str]) -> bool:
-        """Whether a pattern of few values is of these batches: those since are all excluded."""
+    def _in_force(self, monitor: Monitor) -> StoredProgram | None:
+        """What is learned again for more values alone, and else stays."""
         program = self.before.book.current(monitor.id)
-        if program is None or not self._rests_on_few(monitor, program):
-            return False
-        return training_batches(program) == list(training)
+        return None if program is None or self._must_be_learned(monitor, program) else program
 
     def _retry_after(self, monitor: Monitor, program: StoredProgram) -> int:
         """After how many batches a pattern is looked for again where none was found.
@@ -135,7 +139,7 @@ class _Training:
         A column that was empty is looked at again when there are twice as many batches: it is often
         filled soon, and its values are not asked for in each batch meanwhile.
         """
-        learned = patterns.from_record(program.program)
+        learned = _learned(program)
         kind = type_of(monitor.column or "", self.place.types)
         if not isinstance(learned, NoPattern) or learned.code != "no_values" or is_textless(kind):
             return RETRY_AFTER
@@ -181,7 +185,10 @@ class _Training:
                 # The verdicts say so.
                 continue
             training = self._training({*excluded.batches(exclude_where), *self._warned(monitor)})
-            if training and not self._has_learned(monitor, training):
+            before = self._in_force(monitor)
+            # Where all since are excluded, there is nothing new.
+            known_ones = before is not None and training_batches(before) == list(training)
+            if training and not known_ones:
                 together.setdefault((monitor.settings.where, training), []).append(monitor)
         for (where, training), alike in together.items():
             values = self._values(alike, training, where)
@@ -213,11 +220,10 @@ class _Training:
         return infer_pattern(values[name], index, settings)
 
     def _keep(self, monitor: Monitor, outcome: Found, training: Sequence[str]) -> None:
-        program, first = self.before.book.current(monitor.id), batch_order(training[0])
-        empty = isinstance(outcome, NoPattern) and outcome.code == "no_values"
-        if empty and program is not None and self._rests_on_few(monitor, program):
-            # Values that are missing for a while say nothing against the pattern of those before.
-            waits = replace(program, learned_to=training[-1])
+        before, first = self._in_force(monitor), batch_order(training[0])
+        if before is not None and _values_of(outcome) <= _values_of(_learned(before)):
+            # A column that is empty for a while has no more to tell than before.
+            waits = replace(before, learned_to=training[-1])
             self.before.book.put(waits, new_version=False)
             return
         # What was warned of before does not train the next pattern either.
@@ -247,8 +253,18 @@ class _Training:
 
 def _is_of_few(program: StoredProgram) -> bool:
     """Whether a pattern was learned of few values."""
-    learned = patterns.from_record(program.program)
-    return isinstance(learned, LearnedPattern) and learned.rows < ENOUGH_VALUES
+    return _values_of(_learned(program)) < ENOUGH_VALUES
+
+
+def _learned(program: StoredProgram) -> Found:
+    return patterns.from_record(program.program)
+
+
+def _values_of(outcome: Found) -> float:
+    """How many values a pattern was learned of; values with none in common count more than all."""
+    if isinstance(outcome, LearnedPattern):
+        return outcome.rows
+    return 0 if outcome.code == "no_values" else math.inf
 
 
 def training_batches(program: StoredProgram) -> list[str]:
