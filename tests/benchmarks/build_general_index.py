@@ -214,7 +214,8 @@ def build(folder: Path) -> int:
             total.add_column(values, settings)
     index = index_of(total, settings)
     table = index.table
-    table = table.filter(index.all_evidence().fpr <= _MAX_FPR)
+    evidence = index.lookup(table["pattern"].to_pylist())
+    table = table.filter(pa.array(evidence.fpr <= _MAX_FPR))
     # Generated columns never change their format: that they rehearse well says nothing.
     for name in COUNTS[2:]:
         zeros = pa.array([0] * table.num_rows, pa.int64())
