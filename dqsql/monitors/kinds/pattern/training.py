@@ -27,6 +27,8 @@ from dqsql.patterns.validate import ENOUGH_VALUES
 NAME = "pattern"
 # Accepted batches to learn from.
 _TRAINING_BATCHES = 7
+# Of the evidence: up to which batch it was looked for more values, and at how many batches.
+_LOOKED_TO, _LOOKED_AT = "looked_to", "looked_at"
 # How many batches later a column without a pattern is looked at again.
 RETRY_AFTER = 30
 SETTINGS: Mapping[str, Reader] = {
@@ -108,7 +110,10 @@ class _Training:
     def _must_be_learned(self, monitor: Monitor, program: StoredProgram) -> bool:
         """Whether what was learned is no longer in force, or nothing was for long enough."""
         last, accepted = batch_order(program.learned_to), self.before.accepted
-        if any(batch_order(b) > last and b in accepted for b in self.before.reviewed):
+        told = warned_batches(program)
+        if any(
+            b in accepted and (batch_order(b) > last or b in told) for b in self.before.reviewed
+        ):
             return True
         training = training_batches(program)
         if not training:
@@ -120,13 +125,24 @@ class _Training:
         return refused and (bool(accepted) or self.before.batches[0] in training)
 
     def _rests_on_few(self, monitor: Monitor, program: StoredProgram) -> bool:
-        """Whether a pattern was learned of few values, and as many batches have come since."""
-        training = training_batches(program)
+        """Whether a pattern was learned of few values, and as many batches have come since.
+
+        Since it was learned, or since there was found no reason to learn it again (`_wait`).
+        """
+        training, evidence = training_batches(program), program.evidence or {}
         if not training or not _is_of_few(program):
             return False
-        last, warned = batch_order(program.learned_to), self._warned(monitor)
+        last = batch_order(evidence.get(_LOOKED_TO, program.learned_to))
+        warned = self._warned(monitor)
         newer = [b for b in self.before.accepted if batch_order(b) > last and b not in warned]
-        return len(newer) >= len(training)
+        return len(newer) >= int(evidence.get(_LOOKED_AT, len(training)))
+
+    def _wait(self, program: StoredProgram, training: Sequence[str]) -> None:
+        """Look again when so many more batches have come."""
+        newest = (*training, *self.before.accepted)[-1]
+        looked = {_LOOKED_TO: newest, _LOOKED_AT: len(training)}
+        evidence = {**(program.evidence or {}), **looked}
+        self.before.book.put(replace(program, evidence=evidence), new_version=False)
 
     def _in_force(self, monitor: Monitor) -> StoredProgram | None:
         """What is learned again for more values alone, and else stays."""
@@ -168,7 +184,10 @@ class _Training:
     def _training(self, excluded: Collection[str]) -> tuple[str, ...]:
         accepted = tuple(b for b in self.before.accepted if b not in excluded)
         if accepted:
-            return accepted[-_TRAINING_BATCHES:]
+            # What a person accepted is remembered, however long ago.
+            older = accepted[:-_TRAINING_BATCHES]
+            reviewed = tuple(b for b in older if b in self.before.reviewed)
+            return (*reviewed[-_TRAINING_BATCHES:], *accepted[-_TRAINING_BATCHES:])
         # Of a backfill the first alone, as of daily runs: both store the same.
         return tuple(b for b in self.before.batches if b not in excluded)[:1]
 
@@ -186,9 +205,10 @@ class _Training:
                 continue
             training = self._training({*excluded.batches(exclude_where), *self._warned(monitor)})
             before = self._in_force(monitor)
-            # Where all since are excluded, there is nothing new.
-            known_ones = before is not None and training_batches(before) == list(training)
-            if training and not known_ones:
+            if before is not None and training_batches(before) == list(training):
+                # All since are excluded.
+                self._wait(before, training)
+            elif training:
                 together.setdefault((monitor.settings.where, training), []).append(monitor)
         for (where, training), alike in together.items():
             values = self._values(alike, training, where)
@@ -221,10 +241,9 @@ class _Training:
 
     def _keep(self, monitor: Monitor, outcome: Found, training: Sequence[str]) -> None:
         before, first = self._in_force(monitor), batch_order(training[0])
-        if before is not None and _values_of(outcome) <= _values_of(_learned(before)):
-            # A column that is empty for a while has no more to tell than before.
-            waits = replace(before, learned_to=training[-1])
-            self.before.book.put(waits, new_version=False)
+        if before is not None and 2 * _values_of(outcome) < _values_of(_learned(before)):
+            # A column that is empty for a while has less to tell than before.
+            self._wait(before, training)
             return
         # What was warned of before does not train the next pattern either.
         warned = sorted(self._warned(monitor), key=batch_order)
