@@ -16,6 +16,7 @@ from dqsql.model.settings import Reader, as_bool, as_rate, as_text, at_least, on
 from dqsql.model.types import is_textless, type_of
 from dqsql.monitors import pattern_rules as patterns
 from dqsql.monitors.context import Exclusions, Workplace, defaults_of
+from dqsql.monitors.history import place_of
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.lake_index import learning_index
 from dqsql.monitors.programs import ProgramBook, StoredProgram
@@ -132,9 +133,11 @@ class _Training:
         training, evidence = training_batches(program), program.evidence or {}
         if not training or not _is_of_few(program):
             return False
-        last = batch_order(evidence.get(_LOOKED_TO, program.learned_to))
-        warned = self._warned(monitor)
-        newer = [b for b in self.before.accepted if batch_order(b) > last and b not in warned]
+        last, accepted = evidence.get(_LOOKED_TO, program.learned_to), self.before.accepted
+        warned, end = self._warned(monitor), batch_order(last)
+        # Asked before each batch: a look at all of a long history would add up.
+        since = accepted[place_of(last, accepted) :]
+        newer = [b for b in since if batch_order(b) > end and b not in warned]
         return len(newer) >= int(evidence.get(_LOOKED_AT, len(training)))
 
     def _wait(self, program: StoredProgram, training: Sequence[str]) -> None:
