@@ -13,12 +13,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from dqsql.cli.completion import complete_selector
+from dqsql.cli.interrupts import KILLED, Terminated, heed_sigterm, signal_of
 from dqsql.cli.options import expand_multiple
 from dqsql.errors import nearest
 from dqsql.report.terminal import standard_terminals
 
 EXIT_ERROR = 2
-_EXIT_INTERRUPTED = 130
 ends_with_command = False
 """Whether nothing comes after the command, so that no memory need be given back."""
 
@@ -45,7 +45,8 @@ class LazyGroup(click.Group):
     Each is the click command called `command` in the module of its name.
 
     As a program it turns every outcome into an exit code: 0, 1 and 2 as the commands say, 2 for a
-    wrong command line and for a defect of dqsql, 130 for an interrupt.
+    wrong command line and for a defect of dqsql, 130 for an
+    interrupt and 143 for SIGTERM.
     """
 
     def __init__(self, *args: Any, entries: Mapping[str, str], **kwargs: Any) -> None:
@@ -90,6 +91,7 @@ class LazyGroup(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         try:
+            heed_sigterm()
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.ClickException as error:
             error.show()
@@ -107,7 +109,9 @@ def _interrupted(error: click.Abort) -> NoReturn:
     # click turns both an interrupt and an EOFError into Abort; only the first is the user's wish.
     if isinstance(error.__cause__, EOFError):
         _defect(error.__cause__)
-    standard_terminals(None)[1].line("Interrupted; batches not finished are checked next time.")
+    said = "Terminated" if isinstance(error.__cause__, Terminated) else "Interrupted"
+    standard_terminals(None)[1].line(f"{said}; batches not finished are checked next time.")
+    code = KILLED + signal_of(error.__cause__)
     if ends_with_command:
         from dqsql.engine.head_start import end_all
 
@@ -115,8 +119,8 @@ def _interrupted(error: click.Abort) -> NoReturn:
         end_all()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(_EXIT_INTERRUPTED)
-    sys.exit(_EXIT_INTERRUPTED)
+        os._exit(code)
+    sys.exit(code)
 
 
 def _defect(error: BaseException) -> NoReturn:

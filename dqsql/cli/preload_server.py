@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 
 import dqsql
 from dqsql.cli import preloaded
+from dqsql.cli.interrupts import KILLED
 from dqsql.engine.warm import WarmPlace, runs
 from dqsql.loading.config import shipped_macros
 from dqsql.resources import is_switched_off, sessions_dir
@@ -211,15 +212,15 @@ def _code(connection: socket.socket, command: int, ended: int) -> int:
     """Wait for the command, hand interrupts on meanwhile; its exit code."""
     while True:
         if connection.fileno() in select.select([connection.fileno(), ended], [], [])[0]:
-            interrupted = connection.recv(1) == preloaded.INTERRUPT
+            number = connection.recv(1)
             # Who asked for it may have been killed: so is the command, as if it were the same.
-            os.kill(command, signal.SIGINT if interrupted else signal.SIGKILL)
-            if not interrupted:
+            os.kill(command, number[0] if number else signal.SIGKILL)
+            if not number:
                 os._exit(0)
         pid, status = os.waitpid(command, os.WNOHANG)
         if pid:
             code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else preloaded.KILLED - code
+            return code if code >= 0 else KILLED - code
 
 
 def _answer(connection: socket.socket, code: int) -> NoReturn:

@@ -18,12 +18,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dqsql.cli.interrupts import KILLED, heed_sigterm, signal_of
 from dqsql.resources import is_private, is_switched_off, package_files, sessions_dir
 
-TAKEN, REFUSED, INTERRUPT = b"y", b"n", b"i"
-# Exit codes of programs that a signal ended are this and its number.
-KILLED = 128
-INTERRUPTED = KILLED + 2
+TAKEN, REFUSED = b"y", b"n"
 LENGTH = struct.Struct("!I")
 VARIABLE = "DQSQL_PRELOAD"
 SECONDS = 5.0
@@ -37,11 +35,12 @@ _READ_AT_START = (
 def main() -> None:
     """Run the program."""
     try:
+        heed_sigterm()
         code = run_preloaded()
         if code is None:
             from dqsql.cli.main import main as run
-    except KeyboardInterrupt:
-        code = INTERRUPTED
+    except KeyboardInterrupt as error:
+        code = KILLED + signal_of(error)
     if code is None:
         run()
     sys.exit(code)
@@ -144,8 +143,8 @@ def _outcome(server: socket.socket) -> int:
     while True:
         try:
             answer = server.recv(1)
-        except KeyboardInterrupt:
-            server.send(INTERRUPT)
+        except KeyboardInterrupt as error:
+            server.send(bytes([signal_of(error)]))
             continue
         except ConnectionError:
             answer = b""
