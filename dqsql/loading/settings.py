@@ -262,5 +262,7 @@ def _read(key: str, value: Any, readers: Mapping[str, Reader], listed: Collectio
     """A setting's value; where the setting is unknown, the hint names those `listed`."""
     if key not in readers:
         hint = nearest(key, readers) or f"known settings: {', '.join(sorted(listed))}"
+        if key in model_settings():
+            hint = f"it is a setting of whole models: {{{{ config({key} = ..) }}}}"
         raise SettingProblem(f"unknown setting {key!r}", key, hint)
     return read_value(key, value, readers[key])

@@ -124,6 +124,7 @@ def test_problems(comment: str, message: str, text_at: str) -> None:
 @pytest.mark.parametrize(
     ("comment", "offset", "hint"),
     [
+        ("@a {owner: me}", 4, "it is a setting of whole models: {{ config(owner = ..) }}"),
         ("@notnull", 1, "did you mean @not_null?"),
         ("@between(0, 1000)", 1, "did you mean @in_range(0, 1000)?"),
         ("@between 0 and 2.5", 1, "did you mean @in_range(0, 2.5), or a metric: @mean between 0"),

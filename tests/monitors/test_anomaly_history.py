@@ -18,7 +18,7 @@ from dqsql import compile_project
 from dqsql.engine.storage_base import as_arrow
 from dqsql.model.monitors import Rates
 from dqsql.model.plan import Plan
-from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
+from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import METRICS
 from dqsql.monitors.context import MonitorContext
 from dqsql.monitors.history import History, MetricKey
@@ -362,3 +362,18 @@ def test_nan_is_news_unless_it_is_usual(
     assert found.status is status, found.message
     assert found.observed is None
     assert ("NaN, no number" in found.message) == (status is Status.FAIL)
+
+
+def test_a_text_is_no_number_to_compare(plan: MakePlan) -> None:
+    batches = days(3)
+    judge = Judge(plan("@anomaly(max(a))"), batches, [None] * 3)
+    (metric,) = judge.plan.metrics
+    for batch, text in zip(batches, ("x", None, "y"), strict=True):
+        judge.history.add(
+            [MetricValue("m", batch, None, metric.column, metric.name, "", "delta", None, text, 1)]
+        )
+    found = [judge.one(batch) for batch in batches]
+    assert [r.status for r in found] == [Status.ERROR, Status.NO_DATA, Status.ERROR]
+    assert found[0].message.endswith(
+        "anomaly(max(a)): max(a) is a text or a time, and only numbers are compared"
+    )

@@ -202,16 +202,25 @@ class AnomalyDetector(Detector):
         """What is to be decided, one of so many; the verdict, where nothing can be."""
         call = self.calls[monitor.id]
         metric = self.context.metric(monitor, "metric")
-        broken = self.excluded.error(call.exclude_where) or self.context.first_error(monitor)
-        if metric is None or broken is not None:
-            reason = f": {broken.message}" if broken else ""
-            text = f"{monitor.span}: {monitor.expression}{reason}"
+        error = self.excluded.error(call.exclude_where) or self.context.first_error(monitor)
+        broken = error.message if error else ""
+        if metric is not None and not broken:
+            key = key_of(metric, segment)
+            broken = self._no_number(metric, key, batch)
+        if metric is None or broken:
+            text = f"{monitor.span}: {monitor.expression}{broken and f': {broken}'}"
             return result_of(monitor, batch, Status.ERROR, text, segment)
-        key = key_of(metric, segment)
         past, left_out = self.past(call, key, batch)
         chosen = call.strategy_of(decisions)
         given = self.input(call, key, batch, past, left_out)
         return _Question(monitor, call, chosen, metric, key, past, left_out, given)
+
+    def _no_number(self, metric: Metric, key: MetricKey, batch: str) -> str:
+        """Why the metric cannot be compared, if it is a text or a time; else nothing."""
+        history = self.context.history
+        if not math.isnan(history.value(key, batch)) or history.text(key, batch) is None:
+            return ""
+        return f"{metric.text} is a text or a time, and only numbers are compared"
 
     def _verdict(self, asked: _Question, batch: str, decision: AnomalyDecision) -> Result:
         monitor, call, metric = asked.monitor, asked.call, asked.metric
