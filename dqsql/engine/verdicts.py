@@ -65,8 +65,8 @@ class VerdictFinder:
                 where += f", segment {self.segment!r}"
             raise UsageError(
                 f"there is no verdict {self.text!r}{where}",
-                hint="write CHECK@BATCH or CHECK@BATCH/SEGMENT, with check_id, batch and segment of"
-                " dq_results",
+                hint=f"{self._checked()}write CHECK@BATCH or CHECK@BATCH/SEGMENT, with check_id, batch"
+                " and segment of dq_results",
             )
         return max(rows, key=_finding_rank)
 
@@ -116,6 +116,14 @@ class VerdictFinder:
                     hint=f"dqsql run --select {check.model} checks new batches with it, and with"
                     " --batch BATCH one that was checked before",
                 )
+
+    def _checked(self) -> str:
+        """The first and the last batch of the model whose check is named, before a hint."""
+        places = [i for i, c in enumerate(self.text) if c == "@"]
+        names = [self.text, *(self.text[:place] for place in places)]
+        check = next((ids[0] for name in names if (ids := self._ids(name))), None)
+        batches = checked_batches(self.store, self._models()[check]) if check else []
+        return f"its model's batches are {batches[0]} to {batches[-1]}; " if batches else ""
 
     def _named(self) -> list[_Place]:
         ids = self._ids(self.text)

@@ -178,7 +178,8 @@ def test_a_check_without_a_batch_and_its_failing_rows(
 def test_what_is_not_there(families: Project, stored: list[dict[str, Any]], dqsql: DqSql) -> None:
     check = of(stored, LAST, "novelty")["check_id"]
     cases = {
-        f"{check}@1999-01-01": f"there is no verdict '{check}@1999-01-01'",
+        f"{check}@1999-01-01": f"there is no verdict '{check}@1999-01-01'\n"
+        f"  hint: its model's batches are 2024-01-01 to {LAST}; write CHECK@BATCH or",
         "nonsense@2024-01-01": "there is no check 'nonsense'",
         "nonsense": "there is no check 'nonsense'",
         "sales.foo": "there is no check 'sales.foo'\n  hint: checks of sales: sales.",
