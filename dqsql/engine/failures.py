@@ -328,11 +328,18 @@ def reporting_loss(doing: str) -> Iterator[None]:
 def translated(doing: str, span: Span | None = None) -> Iterator[None]:
     """Turn Spark's exceptions inside the block into EngineErrors.
 
-    So are texts that Python cannot read: Spark lets a string hold any bytes.
+    So are texts that Python cannot read: Spark lets a string hold any bytes; and files that go away
+    while they are looked at.
     """
     try:
         yield
     except UnicodeDecodeError as error:
         raise QueryError(f"{doing}: {_NOT_UTF8}", span=span, hint=_VALID_UTF8) from error
+    except FileNotFoundError as error:
+        raise EngineError(
+            f"{doing}: {error.filename} was there and is gone",
+            span=span,
+            hint="another program writes there: run again when it has ended",
+        ) from error
     except SPARK_FAILURES as error:
         raise translate(error, doing, span) from error

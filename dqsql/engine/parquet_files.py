@@ -53,11 +53,14 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
 
     Spark can merge their schemas then (its option `mergeSchema`), but not where a column has whole
     numbers of 32 bits in one Parquet file and of 64 in another, though it can read both as the
-    latter; and not where types have nothing in common, though nobody may read that column. None
-    where all have the same columns.
+    latter; and not where types have nothing in common, though nobody may read that column. Nor does
+    it merge or find a schema where a file is empty, though it reads the others. None where all have
+    the same columns.
     """
-    files = sorted(files_at(Path(path)) or (), key=lambda f: (f.stat().st_mtime, f))
-    if len(files) < 2:
+    stats = {file: file.stat() for file in files_at(Path(path)) or ()}
+    files = sorted((f for f in stats if stats[f].st_size), key=lambda f: (stats[f].st_mtime, f))
+    are_empty = len(files) < len(stats)
+    if not files or len(stats) < 2:
         return None
     if len(files) > _MOST:
         files = [*files[: _MOST // 2], *files[-_MOST // 2 :]]
@@ -68,6 +71,8 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     for file in files:
         try:
             schema = _schema(file, file_format)
+        except FileNotFoundError:
+            raise
         except (OSError, pa.ArrowException):
             # Reading it will say what is the matter.
             return None
@@ -82,7 +87,7 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
         AlikeFiles(some, s, typed & {f.name.lower() for f in s if pa.types.is_null(f.type)})
         for s, some in schemas.items()
     ]
-    differ = merging.widened or any(alike.untyped for alike in unlike)
+    differ = are_empty or merging.widened or any(alike.untyped for alike in unlike)
     if not (differ or merging.lacking) and all(
         file_columns == merged.keys() for file_columns in names.values()
     ):

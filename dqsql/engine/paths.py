@@ -10,10 +10,9 @@ from glob import glob
 from pathlib import Path
 
 from dqsql.errors import ConfigError
+from dqsql.folders import files_below, is_hidden
 
 _EITHER = re.compile(r"\{([^{}]*)\}")
-# What Spark passes over.
-_HIDDEN = ("_", ".")
 _PATTERN = re.compile(r"([][{}*?])")
 
 
@@ -45,23 +44,15 @@ def files_at(path: Path) -> list[Path] | None:
     if path.is_file():
         return [path]
     if path.is_dir():
-        return _files_below(path)
+        return list(files_below(path))
     places = dict.fromkeys(Path(p) for one in _alternatives(str(path)) for p in sorted(glob(one)))
-    files = []
+    files: list[Path] = []
     for place in places:
         if place.is_dir():
-            files += _files_below(place)
-        elif place.is_file() and not place.name.startswith(_HIDDEN):
+            files += files_below(place)
+        elif place.is_file() and not is_hidden(place.name):
             files.append(place)
     return files or None
-
-
-def _files_below(folder: Path) -> list[Path]:
-    return [
-        f
-        for f in folder.rglob("*")
-        if f.is_file() and not any(p.startswith(_HIDDEN) for p in f.relative_to(folder).parts)
-    ]
 
 
 def named_in(file: Path, root: Path) -> Path:

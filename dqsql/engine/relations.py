@@ -127,6 +127,8 @@ def register_source(
         problem = translate(error, f"cannot read {what}", place)
         if condition_of(error).startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")):
             problem.hint = f"it is read as {file_format}: set `format` if that is wrong"
+            if not any(f.stat().st_size for f in files_at(Path(source.path)) or ()):
+                problem.hint = "its files are empty: 0 bytes"
         raise problem from error
 
 
@@ -137,9 +139,9 @@ def _is_one_small_file(path: str) -> bool:
 
 def read_source(spark: SparkSession, source: Source, about: str | None = None) -> DataFrame:
     """The rows of a source, which people call `about`. Raises EngineError."""
-    register_source(spark, source, about)
     place = source.span if about is None else None
     with translated(f"cannot read {about or f'the source {source.full_name}'}", place):
+        register_source(spark, source, about)
         return select(spark, f"select * from {source.relation}")
 
 
@@ -265,10 +267,11 @@ def _register_noted(
                 f" has no column {', '.join(uneven.missing)}, which older files have: null there"
             )
 
-    options = register_source(spark, source, on_uneven=on_uneven, root=project.root)
-    if source.file_format == "csv":
-        done.notes += ragged_notes(source, options, project.root)
-    elif source.file_format == "json" and _CORRUPT in spark.table(source.relation).columns:
+    with translated(f"cannot read the source {source.full_name}", source.span):
+        options = register_source(spark, source, on_uneven=on_uneven, root=project.root)
+        if source.file_format == "csv":
+            done.notes += ragged_notes(source, options, project.root)
+    if source.file_format == "json" and _CORRUPT in spark.table(source.relation).columns:
         done.notes.append(
             f"{source.full_name}: some lines are no JSON objects and become rows of nulls; the"
             f" column {_CORRUPT} has their text. If each file is one object or one array, set"

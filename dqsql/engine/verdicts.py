@@ -65,8 +65,8 @@ class VerdictFinder:
                 where += f", segment {self.segment!r}"
             raise UsageError(
                 f"there is no verdict {self.text!r}{where}",
-                hint=f"{self._checked()}write CHECK@BATCH or CHECK@BATCH/SEGMENT, with check_id, batch"
-                " and segment of dq_results",
+                hint=f"{self._checked()}write CHECK@BATCH or CHECK@BATCH/SEGMENT, with check_id,"
+                " batch and segment of dq_results",
             )
         return max(rows, key=_finding_rank)
 

@@ -13,6 +13,7 @@ import yaml
 
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span
+from dqsql.folders import files_below
 from dqsql.loading.documents import Document, Section
 from dqsql.model.project import Source
 from dqsql.model.settings import as_mapping, as_names, as_text
@@ -259,10 +260,8 @@ def _format_inside(folder: Path) -> str | None:
 
 def _files_inside(folder: Path) -> Iterator[Path]:
     """The files in a folder that Spark would read and whose names have a format."""
-    if not folder.is_dir():
-        return iter(())
-    files = (f for f in folder.rglob("*") if not f.name.startswith(("_", ".")) and f.is_file())
-    return (f for f in islice(files, _LOOKED_AT) if _format_of(f.name) is not None)
+    files = islice(files_below(folder), _LOOKED_AT)
+    return (f for f in files if _format_of(f.name) is not None)
 
 
 def refuse_duplicates(sources: list[Source]) -> list[ConfigError]:

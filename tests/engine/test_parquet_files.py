@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 from dqsql.engine.parquet_files import uneven_files
 from dqsql.engine.paths import files_at
 from dqsql.engine.relations import read_source
-from dqsql.errors import Span
+from dqsql.errors import EngineError, Span
+from dqsql.folders import files_below
 from dqsql.model.project import Source
 
 OLD = {"id": pa.array([1, 2])}
@@ -174,6 +175,73 @@ def test_patterns_and_orc_are_looked_at_too(spark: SparkSession, tmp_path: Path)
         rows = read_source(spark, source)
         found = {tuple(row) for row in rows.select("id", "y").collect()}
         assert found == {(1, None), (2, None), (3, "new")}
+
+
+@pytest.mark.parametrize("name", ["day=0/a.parquet", "day=1/z.parquet"])
+@pytest.mark.parametrize(
+    ("tables", "rows"),
+    [
+        ((OLD, ADDED), {(1, None), (2, None), (3, "new")}),
+        ((ADDED, NARROW), {(3, "new")}),
+        ((ADDED,), {(3, "new")}),
+    ],
+)
+def test_an_empty_file_leaves_the_others_as_they_are(
+    spark: SparkSession,
+    tmp_path: Path,
+    tables: tuple[dict[str, pa.Array], ...],
+    rows: set[tuple[int, str | None]],
+    name: str,
+) -> None:
+    """As a program leaves it that was killed before it wrote."""
+    folder = folder_of(tmp_path, *tables)
+    (folder / "day=1").mkdir(exist_ok=True)
+    (folder / name).touch()
+    read = read_source(spark, Source("raw", "t", "`t_of_empty`", Span("s.yml"), str(folder)))
+    assert {tuple(row) for row in read.select("id", "y").collect()} == rows
+    assert read.schema["id"].dataType.simpleString() == "bigint"
+
+
+def test_empty_files_alone_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").touch()
+    (tmp_path / "b.parquet").touch()
+    with pytest.raises(EngineError) as caught:
+        read_source(spark, Source("raw", "t", "`t_empty`", Span("s.yml"), str(tmp_path)))
+    assert caught.value.hint == "its files are empty: 0 bytes"
+
+
+def test_partitions_of_columns_that_begin_with_an_underscore(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for number, columns in enumerate((OLD, ADDED)):
+        part = tmp_path / f"_day={number}"
+        part.mkdir()
+        pq.write_table(pa.table(columns), part / "part.parquet")
+    (tmp_path / "_temporary" / "_day=3").mkdir(parents=True)
+    (tmp_path / "_temporary" / "_day=3" / "part.parquet").touch()
+    rows = read_source(spark, Source("raw", "t", "`t_hidden`", Span("s.yml"), str(tmp_path)))
+    found = {tuple(row) for row in rows.select("id", "y", "_day").collect()}
+    assert found == {(1, None, 0), (2, None, 0), (3, "new", 1)}
+
+
+def test_a_file_that_goes_away_is_one_error(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_of(tmp_path, OLD, ADDED)
+    gone = folder / "day=2" / "part.parquet"
+    listed = [*files_below(folder), gone]
+    monkeypatch.setattr("dqsql.engine.paths.files_below", lambda folder: iter(listed))
+    with pytest.raises(EngineError, match="was there and is gone") as caught:
+        read_source(spark, Source("raw", "t", "`t_gone`", Span("s.yml"), str(folder)))
+    assert str(gone) in str(caught.value)
+
+
+def test_folders_that_go_away_are_passed_over(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, OLD, ADDED)
+    files = files_below(folder)
+    assert next(files).parent.name == "day=0"
+    shutil.rmtree(folder / "day=1")
+    assert list(files) == []
 
 
 @pytest.mark.parametrize("tables", [(OLD, ADDED), (ADDED, OLD)])
