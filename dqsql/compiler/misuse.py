@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -23,8 +23,9 @@ from dqsql.compiler.trees import (
     nodes,
     outermost_aggregates,
 )
-from dqsql.dialect import to_sql
+from dqsql.dialect import column, to_sql, tokenize
 from dqsql.errors import CompileError, Span
+from dqsql.model.project import DBT_TEST, Annotation
 
 MetricName = Callable[[exp.Expr], str | None]
 
@@ -258,6 +259,29 @@ def _days(operand: exp.Expr, span: Span) -> str | None:
     # Behind the check stand its settings.
     written = _DOUBLE.finditer(span.text.partition("{")[0])
     return next((m[0] for m in written if float(m[1]) == float(literal.this)), None)
+
+
+def refuse_quoted_columns(annotation: Annotation, columns: Collection[str] | None) -> None:
+    """Refuse `"amount" > 5`, a text to Spark, where another database would take the column.
+
+    `columns` are those of the model, None where they are not known. Tests of dbt mean what they
+    mean to dbt. Raises CompileError.
+    """
+    settings = annotation.settings
+    if not columns or DBT_TEST in settings.options:
+        return
+    known = {name.lower() for name in columns}
+    where = (settings.where, settings.options.get("exclude_where"))
+    for text in (annotation.expression, *(str(condition or "") for condition in where)):
+        for token in tokenize(text) if '"' in text else ():
+            written = text[token.start : token.end + 1]
+            if written.startswith('"') and token.text.lower() in known:
+                name = to_sql(column(token.text))
+                raise CompileError(
+                    f"{written} is a text in Spark's SQL, not the column {token.text}",
+                    span=locate(annotation.span, token.text),
+                    hint=f"for the column, write {name}; for the text, '{token.text}'",
+                )
 
 
 def refuse_broken_regex(expanded: exp.Expr, span: Span) -> None:

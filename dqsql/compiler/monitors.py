@@ -71,7 +71,7 @@ def _beside_its_column(
     if named is None or spec is None or not spec.about_column or annotation.column is not None:
         return annotation
     rest = annotation.expression[named.end() :]
-    if "'" in rest and is_check(spec.name):
+    if re.search("['\"]", rest) and is_check(spec.name):
         return annotation
     name = unquoted(named[2])
     if model.columns is not None:

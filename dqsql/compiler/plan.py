@@ -14,7 +14,7 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.comparisons import bounds_of
 from dqsql.compiler.cumulative import require_mergeable
 from dqsql.compiler.keys import batch_columns, short_names, slug
-from dqsql.compiler.misuse import locate
+from dqsql.compiler.misuse import locate, refuse_quoted_columns
 from dqsql.compiler.monitors import (
     configured_annotations,
     watched_metrics,
@@ -156,6 +156,7 @@ class _ModelCompiler:
         try:
             call = self.resolver.monitor(annotation)
             if call is not None:
+                refuse_quoted_columns(annotation, self._named.known)
                 self.monitors.append(self._monitor(annotation, call))
                 return
             _refuse_monitor_settings(annotation)
@@ -193,6 +194,7 @@ class _ModelCompiler:
     def _predicate(self, annotation: Annotation) -> Predicate:
         """The predicate of an annotation without its thresholds. Raises CompileError."""
         predicate = self.resolver.predicate(annotation, self._named.known)
+        refuse_quoted_columns(annotation, self._named.known)
         self._named.require(predicate.metrics, annotation)
         return predicate
 

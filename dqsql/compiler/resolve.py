@@ -101,7 +101,8 @@ class Resolver:
         for call in (call for arg in args for call in arg.find_all(exp.Anonymous)):
             self._spread(call)
         positional, named = split_arguments(args)
-        if self._catalog.check(name) and any(a.is_string for a in positional):
+        texts = [a for a in positional if a.is_string or isinstance(a, exp.RawString)]
+        if texts and self._catalog.check(name):
             # `@pattern('<digit>+')`: given what to look for, there is nothing to learn.
             return None
         return MonitorCall(

@@ -42,7 +42,7 @@ def pattern_regex(text: str) -> str:
 
     Raises PatternError: the text is no string literal, or the pattern cannot be read.
     """
-    value = parse_expression(text)
+    value = parse_expression(text).unnest()
     if not isinstance(value, exp.Literal) or not value.is_string:
         raise PatternError(
             f"a pattern is a text in quotes, not {text}", hint="for example '<letter>{3}-<digit>+'"

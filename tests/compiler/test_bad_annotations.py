@@ -499,6 +499,19 @@ def test_a_bad_annotation_leaves_the_others(compile_model: CompileModel) -> None
         ("@sequential_values", "lag(x)"),
         ("@not_accepted_values('a')", "x not in ('a', 'b')"),
         ("@not_histogram_values('a')", "@satisfies_if(x is not null, not ..)"),
+        ("@is_not_less_than(5)", "did you mean @greater_than_or_equal_to?"),
+        ("@is_not_histogram_values('a')", "@satisfies_if(x is not null, not ..)"),
+        ("@isComplete", "did you mean @not_null?"),
+        ("@isContainedIn('a')", "did you mean @accepted_values(..)?"),
+        ("@isNonNegative", "did you mean @non_negative?"),
+        ("@hasMin > 1", "did you mean @min?"),
+        ("@hasPattern('^a')", "did you mean @matches('regex')?"),
+        ("@hasSize > 1", "did you mean @row_count?"),
+        ("@ExpectColumnValuesToNotBeNull", "did you mean @not_null?"),
+        ("@expect_column_value_lengths_to_be_between(1, 9)", "@min_length >= 1, and @max_length"),
+        ("@expect_column_pair_values_to_be_equal(x, y)", "or @satisfies(a <=> b)?"),
+        ("@notin('a')", "x not in ('a', 'b')"),
+        ("@str_endswith('a')", "did you mean @matches('text$')?"),
     ],
 )
 def test_a_macro_by_another_name(compile_model: CompileModel, annotation: str, hint: str) -> None:
@@ -506,6 +519,31 @@ def test_a_macro_by_another_name(compile_model: CompileModel, annotation: str, h
     (error,) = compile_model(of_column(annotation), macros).errors
     assert isinstance(error, UnknownNameError) and error.hint is not None
     assert hint in error.hint
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "@satisfies_if(\"X\" = 'a', y > 1)",
+        '@expect(count("x") > 0)',
+        '@compliance("x" > 5) < 0.5',
+        '@less_than(y, "x")',
+        "@row_count > 1 {where: '\"x\" = 1'}",
+        "@anomaly(row_count) {exclude_where: '\"x\" = 1'}",
+    ],
+)
+def test_a_column_in_double_quotes_is_a_text(compile_model: CompileModel, annotation: str) -> None:
+    (error,) = compile_model(of_column(annotation)).errors
+    assert "is a text in Spark's SQL, not the column" in str(error)
+    assert error.hint in (
+        "for the column, write `x`; for the text, 'x'",
+        "for the column, write `X`; for the text, 'X'",
+    )
+
+
+def test_texts_in_double_quotes_are_texts(compile_model: CompileModel) -> None:
+    compiled = compile_model(of_column('@accepted_values("x y", \'x\') @satisfies(x <> "z")'))
+    assert compiled.errors == () and len(compiled.plan.checks) == 2
 
 
 def test_what_is_wrong_within_a_macro_is_told_with_its_place(compile_model: CompileModel) -> None:
