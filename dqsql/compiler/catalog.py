@@ -67,7 +67,9 @@ _ELSEWHERE = {
         "satisfies(a <> b)": "select_column_values_to_be_unique_within_record",
         "satisfies(x is null)": "be_null",
         "has_type('bigint')": "be_of_type be_in_type_list has_data_type",
-        "schema_is('a bigint, b string')": "to_exist columns_to_match_set columns_to_match_ordered_list",
+        "schema_is('a bigint, b string')": (
+            "to_exist columns_to_match_set columns_to_match_ordered_list"
+        ),
         "column_count = 5": "column_count_to_equal column_count_to_be_between",
         "min_length >= 1, and @max_length <= 9": "value_lengths_to_be_between str_length",
         "satisfies_if(x is not null, length(x) = 5)": "value_lengths_to_equal",
@@ -89,7 +91,9 @@ _ELSEWHERE = {
         "satisfies_if(x is not null, x not between 1 and 9)": (
             "not_in_range not_between not_be_between"
         ),
-        "satisfies_if(x is not null, not x rlike 'regex')": "not_matches not_match_regex not_match_regex_list",
+        "satisfies_if(x is not null, not x rlike 'regex')": (
+            "not_matches not_match_regex not_match_regex_list"
+        ),
         "duplicate_count > 0": "not_unique",
         "anomaly(row_count)": "anomaly_detection anomalies",
         "positive on a column of the SELECT, x - lag(x) over (order by ts) as step": (

@@ -270,10 +270,11 @@ def refuse_quoted_columns(annotation: Annotation, columns: Collection[str] | Non
     settings = annotation.settings
     if not columns or DBT_TEST in settings.options:
         return
-    known = {name.lower() for name in columns}
-    where = (settings.where, settings.options.get("exclude_where"))
-    for text in (annotation.expression, *(str(condition or "") for condition in where)):
-        for token in tokenize(text) if '"' in text else ():
+    conditions = annotation.expression, settings.where, settings.options.get("exclude_where")
+    texts = [text for text in conditions if isinstance(text, str) and '"' in text]
+    known = {name.lower() for name in columns} if texts else ()
+    for text in texts:
+        for token in tokenize(text):
             written = text[token.start : token.end + 1]
             if written.startswith('"') and token.text.lower() in known:
                 name = to_sql(column(token.text))
