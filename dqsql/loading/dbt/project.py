@@ -77,7 +77,7 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
     document = read_document(root / FILE_NAME, FILE_NAME)
     data = {k.replace("-", "_"): v for k, v in document.data.items()}
     holder = _with_variables(root, document)
-    variables = holder.mapping(holder.data.get("vars"), "vars", what="'vars'")
+    variables = holder.top.section("vars", "'vars'").values
     # In its own file dbt knows no variables but those of another one.
     known = {} if holder is document else variables
     library = MacroLibrary((), base_context({**known, **overrides}, None))
@@ -89,7 +89,7 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
                 value = library.render(value, FILE_NAME)
             except JinjaError as error:
                 raise document.problem(error.message, key, hint=error.hint) from error
-        return document.read({key: value}, key, reader)
+        return Section(document, {key: value}).read(key, reader)
 
     name = rendered("name", as_text)
     if not name:
@@ -142,11 +142,10 @@ def _with_variables(root: Path, project: Document) -> Document:
 
 def _own_settings(document: Document, name: str, variables: Mapping[str, Any]) -> ProjectConfig:
     """What stands under `vars: dqsql:`, the place where dbt allows settings of others."""
-    outer = document.mapping(document.data.get("vars"), "vars", what="'vars'")
-    values = document.mapping(outer.get("dqsql"), *SETTINGS, what="'dqsql'")
+    values = document.top.section("vars", "'vars'").section("dqsql", "'dqsql'").values
     depth = len(SETTINGS)
     marks = {k[depth:]: m for k, m in document.marks.items() if k[:depth] == SETTINGS}
-    own = Document(document.path, values, marks)
+    own = Document(document.path, dict(values), marks)
     for key in values:
         if key.replace("-", "_") in _NOT_FOR_DBT:
             raise own.problem(f"{key!r} is set in dbt's own files", key)
