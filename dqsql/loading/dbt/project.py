@@ -259,7 +259,7 @@ class _Loader:
 
     def _nodes(self) -> dict[str, Node]:
         """Everything with a relation, or between such things, upstream first."""
-        nodes = {**self.manifest.sources, **self.manifest.built}
+        nodes = self.manifest.relations
         ordered = sorted(nodes.values(), key=lambda n: (n.path, n.unique_id))
         graph = {n.unique_id: [p for p in n.parents if p in nodes] for n in ordered}
         try:
@@ -325,9 +325,8 @@ class _Loader:
         return named
 
     def _spans(self, places: Places) -> dict[str, Span]:
-        nodes = {**self.manifest.sources, **self.manifest.built}
         return {
-            uid: places.of_test(test, nodes.get(_tested(test)))
+            uid: places.of_test(test, self.manifest.relations.get(_tested(test)))
             for uid, test in self.manifest.tests.items()
         }
 
@@ -390,8 +389,7 @@ def _prose_warning(comments: Sequence[str]) -> list[str]:
 
 def _readers(manifest: Manifest) -> tuple[Reader, ...]:
     """Who reads what dbt built: all nodes and exposures of a manifest, upstream first."""
-    nodes = {**manifest.sources, **manifest.built}
-    readers = {uid: _reader(node) for uid, node in nodes.items()}
+    readers = {uid: _reader(node) for uid, node in manifest.relations.items()}
     for uid, node in manifest.exposures.items():
         name = str(node.data.get("label") or node.data["name"])
         readers[uid] = Reader(node.unique_id, name, "exposure", node.parents)
