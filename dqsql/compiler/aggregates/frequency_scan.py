@@ -14,6 +14,7 @@ from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_a
 from dqsql.compiler.privacy import hashed, is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates, where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, identifier, literal, to_sql
+from dqsql.model.by_key import by_key
 from dqsql.model.plain_names import quoted_in_lower_case
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 from dqsql.model.types import FLOATS, type_of
@@ -262,10 +263,8 @@ class FrequencyScan:
 
     def _texts_of_numbers(self) -> exp.Expr:
         """The value as text; Spark computes it only where an aggregate reads it."""
-        formats: dict[str, list[exp.Expr]] = {}
-        for number, table in enumerate(self._tables):
-            text = _WHOLE_NUMBERS[column_type(table, self.scan.columns)][1]
-            formats.setdefault(text, []).append(literal(number))
+        kinds = (column_type(table, self.scan.columns) for table in self._tables)
+        formats = by_key((_WHOLE_NUMBERS[kind][1], literal(i)) for i, kind in enumerate(kinds))
         if len(formats) == 1:
             return formula(next(iter(formats)), column(VALUE))
         cases = [
