@@ -98,5 +98,11 @@ SCALARS = set(
     """.split()
 )
 
+# What makes several rows of one.
+GENERATORS = frozenset(
+    f"{name}{outer}"
+    for name in ("explode", "posexplode", "inline", "stack", "json_tuple")
+    for outer in ("", "_outer")
+)
 # What gives something else each time; Spark takes it in no aggregate.
 RANDOM = frozenset("rand randn random randstr uniform uuid shuffle".split())
