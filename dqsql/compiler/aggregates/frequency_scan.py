@@ -17,7 +17,7 @@ from dqsql.dialect import aliased, as_type, call, column, formula, identifier, l
 from dqsql.model.by_key import by_key
 from dqsql.model.plain_names import quoted_in_lower_case
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
-from dqsql.model.types import FLOATS, type_of
+from dqsql.model.types import FLOATS, WHOLE_NUMBERS, type_of
 
 if TYPE_CHECKING:
     from dqsql.compiler.scan import Scan
@@ -40,10 +40,7 @@ _MOST_PARTITIONS = 2_000
 
 # Columns whose values are whole numbers: to a bigint, and from there to the text of the value.
 _WHOLE_NUMBERS = {
-    "tinyint": ("cast({0} as bigint)", "cast({0} as string)"),
-    "smallint": ("cast({0} as bigint)", "cast({0} as string)"),
-    "int": ("cast({0} as bigint)", "cast({0} as string)"),
-    "bigint": ("cast({0} as bigint)", "cast({0} as string)"),
+    **dict.fromkeys(WHOLE_NUMBERS, ("cast({0} as bigint)", "cast({0} as string)")),
     "date": (
         "cast(unix_date({0}) as bigint)",
         "cast(date_from_unix_date(cast({0} as int)) as string)",
