@@ -11,14 +11,9 @@ from sqlglot import exp
 
 from dqsql.compiler.trees import function_name
 from dqsql.dialect import parse_statement
+from dqsql.model.functions import GENERATORS
 from dqsql.model.project import CheckModel
 
-# Functions of which each value is a row.
-_GENERATORS = frozenset(
-    f"{name}{outer}"
-    for name in ("explode", "posexplode", "inline", "stack", "json_tuple")
-    for outer in ("", "_outer")
-)
 # A day or a month, as text or number, also with a time, or seconds since 1970.
 _DAY = re.compile(
     r"(19|20)\d\d[-/.]?[01]\d([-/.]?[0-3]\d)?"
@@ -160,7 +155,7 @@ def _projects_rows(select: exp.Select) -> bool:
         select.args.get("distinct")
         or by_place
         or (isinstance(parent, exp.SetOperation) and parent.args.get("distinct"))
-        or any(function_name(f) in _GENERATORS for f in select.find_all(exp.Func))
+        or any(function_name(f) in GENERATORS for f in select.find_all(exp.Func))
         # What is compared with the values of a subquery.
         or select.find_ancestor(exp.Where, exp.Having, exp.Qualify)
     )

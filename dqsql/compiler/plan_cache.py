@@ -25,6 +25,7 @@ from typing import Any, Generic, TypeVar
 from sqlglot import exp
 
 from dqsql.compiler.adoption import CompiledModel
+from dqsql.model.by_key import by_key
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Query
 from dqsql.model.project import CheckModel, Project
@@ -54,9 +55,7 @@ class PlanCache:
         self._keys: dict[tuple[int, int | None], tuple[CheckModel, bytes]] = {}
         self._models = _ByName((m.name, m) for m in project.models)
         self._sources = _ByName((s.table, s) for s in project.sources)
-        self._of_relation: dict[Any, list[CheckModel]] = {}
-        for model in project.models:
-            self._of_relation.setdefault(model.relation, []).append(model)
+        self._of_relation = by_key((model.relation, model) for model in project.models)
         self._used = not is_switched_off(_SWITCH) and all(
             # What other packages bring may change without a new version.
             spec.watches.__module__.startswith(_OURS)

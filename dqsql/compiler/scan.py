@@ -30,6 +30,7 @@ from dqsql.compiler.pruning import batches_condition, tried
 from dqsql.compiler.trees import guarded
 from dqsql.dialect import aliased, as_type, call, column, literal, parse_expression
 from dqsql.errors import Span
+from dqsql.model.by_key import by_key
 from dqsql.model.plan import Buffer, StateColumn
 from dqsql.model.project import CheckModel
 from dqsql.model.types import FLOATS, TIMES, is_number, type_of
@@ -134,9 +135,7 @@ def scan_groups(
     min/max stays on the code-generated path. `columns` gives those of the model's columns; it
     decides which values are counted as texts and which as whole numbers.
     """
-    states_by_pass: dict[ScanPass, list[StateColumn]] = {}
-    for state in states:
-        states_by_pass.setdefault(_pass_of(state, types or {}, columns or {}), []).append(state)
+    states_by_pass = by_key((_pass_of(s, types or {}, columns or {}), s) for s in states)
     groups: list[ScanGroup] = []
     for kind in sorted(states_by_pass, key=lambda kind: kind.order):
         states = states_by_pass[kind]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from dqsql.compiler.trees import renamed
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.feasible import Feasible
+from dqsql.model.by_key import by_key
 from dqsql.model.plan import Check, Metric, StateColumn
 from dqsql.model.project import CheckModel, Scope
 
@@ -48,10 +49,7 @@ def scan_together(scans: Sequence[ModelScan], reader: CheckModel) -> None:
     `reader` is a registered model that has the columns of all. The others are left as they are, to
     be scanned by themselves. Raises ConnectionLostError.
     """
-    alike: dict[tuple[object, ...], list[ModelScan]] = {}
-    for scan in scans:
-        if scan.execution.are_few(scan.part):
-            alike.setdefault(scan.rows, []).append(scan)
+    alike = by_key((scan.rows, scan) for scan in scans if scan.execution.are_few(scan.part))
     for group in alike.values():
         if len(group) > 1:
             _CommonScan(group, reader).run()

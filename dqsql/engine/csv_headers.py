@@ -22,6 +22,7 @@ from dqsql.engine.parquet_files import UnevenFiles
 from dqsql.engine.paths import escaped, files_at, named_in, named_in_paths
 from dqsql.engine.values import widest_type
 from dqsql.errors import EngineError
+from dqsql.model.by_key import by_key
 from dqsql.model.project import Source
 
 if TYPE_CHECKING:
@@ -98,9 +99,7 @@ def common_schema(
     """
     from pyspark.sql.types import StructField, StructType
 
-    alike: dict[str, list[Path]] = {}
-    for file, header in headers.items():
-        alike.setdefault(header.line, []).append(file)
+    alike = by_key((header.line, file) for file, header in headers.items())
     if len(alike) < 2:
         return None
     files = files_at(Path(source.path or "")) or ()

@@ -31,6 +31,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.engine.storage_base import Where
 from dqsql.errors import StorageError
+from dqsql.model.by_key import by_key
 from dqsql.model.table import Table
 
 if TYPE_CHECKING:
@@ -142,9 +143,7 @@ def compact(table: DeltaTable) -> None:
     That is a commit like one that changes data. Of two compactions by delta-rs, which do not, both
     would be taken: then all rows are there twice.
     """
-    files: dict[str | None, list[LoggedFile]] = {}
-    for file in logged_files(table):
-        files.setdefault(file.model, []).append(file)
+    files = by_key((file.model, file) for file in logged_files(table))
     if sum(map(len, files.values())) <= _MOST_FILES + _MOST_PER_PARTITION * len(files):
         return
     data = rows_of(table)

@@ -133,8 +133,7 @@ class FailureSampler:
 
     def _candidates(self) -> list[FailingRows]:
         wanted = [c for c in self.plan.checks if self.limits.samples(c)]
-        rows = [failing_rows(self.plan, c) for c in wanted]
-        return [r for r in rows if r is not None]
+        return [r for c in wanted if (r := failing_rows(self.plan, c)) is not None]
 
     def _row(self, sample_row: Mapping[str, Any]) -> dict[str, Any]:
         return {

@@ -193,8 +193,7 @@ class RowSplitter:
             if check.settings.scope is Scope.DELTA
             and check.settings.options.get(SETTING) is not False
         ]
-        rows = [failing_rows(plan, check) for check in wanted]
-        return [r for r in rows if r is not None]
+        return [r for check in wanted if (r := failing_rows(plan, check)) is not None]
 
     def _refuse_names(self, types: Mapping[str, str]) -> None:
         taken = sorted(marked_rows.OWN_COLUMNS.intersection(name.lower() for name in types))

@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from dqsql.json_text import to_json
+from dqsql.model.by_key import by_key
 from dqsql.model.events import COMPILE, DECIDE, DISCOVERY, SCAN
 from dqsql.model.plan import PROFILES, Check, Monitor, Plan
 from dqsql.model.project import Project, Severity
@@ -364,9 +365,7 @@ def store_dimensions(
         (MODELS, "model", lambda p: [model_dimension(p)]),
     ):
         rows = []
-        by_model: dict[str, list[Row]] = {}
-        for row in stored[table]:
-            by_model.setdefault(row["model"], []).append(row)
+        by_model = by_key((row["model"], row) for row in stored[table])
         new = {plan.model.name: describe(plan) for plan in plans} | {m: [] for m in gone}
         for model, described in new.items():
             before = by_model.get(model, [])

@@ -57,8 +57,7 @@ _RUNTIME_CONF = {
 }
 # Of a call to a Connect server that does not answer; they are 0.05 s to 13 s apart.
 _RETRIES = 6
-_GONE: tuple[type[Exception], ...] = (*SPARK_FAILURES, OSError)
-_START_FAILURES: tuple[type[Exception], ...] = (*_GONE, RuntimeError)
+_START_FAILURES: tuple[type[Exception], ...] = (*SPARK_FAILURES, OSError, RuntimeError)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dqsql.dialect import column, formula, literal, to_sql
 from dqsql.engine.selects import fetched, select
+from dqsql.model.by_key import by_key
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,10 +87,8 @@ def sample_values(
     query = _query(view, columns, condition, limit, not_matching or {})
     with translated(f"cannot sample values of {model}"):
         rows = fetched(select(spark, query)).to_pylist()
-    values_by_column: dict[int, list[tuple[float, int, str]]] = {}
-    for row in rows:
-        values_by_column.setdefault(row["c"], []).append((row["priority"], row["n"], row["value"]))
-    return {name: _sample(values_by_column.get(i, []), limit) for i, name in enumerate(columns)}
+    drawn = by_key((row["c"], (row["priority"], row["n"], row["value"])) for row in rows)
+    return {name: _sample(drawn.get(i, []), limit) for i, name in enumerate(columns)}
 
 
 def _sample(drawn: list[tuple[float, int, str]], limit: int) -> ValueSample:

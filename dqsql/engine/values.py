@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dqsql.dialect import quoted
+from dqsql.model.by_key import by_key
 from dqsql.model.types import TIMES, holds, is_number, joint_digits
 
 if TYPE_CHECKING:
@@ -132,13 +133,14 @@ def merged_schema(schemas: Sequence[StructType], left_out: Collection[str] = ())
     """
     from pyspark.sql.types import StructField, StructType
 
-    kinds: dict[str, list[DataType]] = {}
-    names: dict[str, str] = {}
-    for field in (f for f in chain.from_iterable(schemas) if f.name.lower() not in left_out):
-        kinds.setdefault(names.setdefault(field.name.lower(), field.name), []).append(
-            field.dataType
-        )
-    return StructType([StructField(n, _merged_type(types)) for n, types in kinds.items()])
+    fields = by_key((f.name.lower(), f) for f in chain.from_iterable(schemas))
+    return StructType(
+        [
+            StructField(alike[0].name, _merged_type([f.dataType for f in alike]))
+            for name, alike in fields.items()
+            if name not in left_out
+        ]
+    )
 
 
 def without_fields(schema: StructType, names: Collection[str]) -> StructType:

@@ -220,7 +220,7 @@ def normalised(document: documents.Document) -> dict[str, Any]:
     for key, value in document.data.items():
         plain = key.replace("-", "_")
         if plain not in known:
-            document.check_keys({key: value}, known, what="the project file")
+            documents.Section(document, {key: value}).check_keys(known, "the project file")
         values[plain] = value
     return values
 
@@ -249,7 +249,8 @@ def _target_defaults(top: documents.Section) -> dict[str, Any]:
         del defaults["warehouse"]
         aliases: dict[str, str] = {"path": "warehouse", "format": "table_format"}
         known = {*_TARGET_KEYS - {"warehouse"}, *aliases}
-        top.document.check_keys(warehouse, known, "warehouse", what="'warehouse'")
+        section = documents.Section(top.document, warehouse, ("warehouse",))
+        section.check_keys(known, "'warehouse'")
         defaults.update({aliases.get(str(k), str(k)): v for k, v in warehouse.items()})
     return defaults
 

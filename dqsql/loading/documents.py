@@ -93,25 +93,15 @@ class Document:
         while path and path not in self.marks:
             path = path[:-1]
         line, column = self.marks.get(path, (1, 1))
-        text = str(keys[-1]) if keys and self._may_show(str(keys[-1])) else ""
+        text = str(keys[-1]) if keys and self.may_show(str(keys[-1])) else ""
         return Span(self.path, line, column, text)
 
     def problem(self, message: str, *keys: str | int, hint: str | None = None) -> ConfigError:
         """An error at the place of a key."""
         return self.error(message, span=self.span(*keys), hint=hint)
 
-    def check_keys(
-        self, values: Mapping[str, Any], known: Collection[str], *parents: str | int, what: str
-    ) -> None:
-        """Raise on the first unknown key of the mapping at `parents`."""
-        for key in values:
-            if key not in known:
-                hint = nearest(key, known) or f"known: {', '.join(sorted(known))}"
-                # In a profile, a colon forgotten makes a key of a token.
-                shown = f"unknown key {key!r}" if self._may_show(key) else "an unknown key"
-                raise self.problem(f"{shown} in {what}", *parents, key, hint=hint)
-
-    def _may_show(self, text: str) -> bool:
+    def may_show(self, text: str) -> bool:
+        """Whether messages may hold a key: of a profile only what is surely no secret."""
         return not self.is_secret or _PLAIN_KEY.fullmatch(text) is not None
 
     @property
@@ -119,38 +109,10 @@ class Document:
         """Whether its values must not be shown: it is a profile."""
         return issubclass(self.error, ProfileError)
 
-    def read(self, values: Mapping[str, Any], key: str, reader: Reader, *parents: Any) -> Any:
-        """`values[key]` as read by its reader, or None."""
-        if values.get(key) is None:
-            return None
-        try:
-            return read_value(key, values[key], reader)
-        except SettingProblem as problem:
-            message = problem.message
-            if self.is_secret:
-                message = message.partition(", not ")[0]
-            raise self.problem(message, *parents, key, hint=problem.hint) from None
-
-    def mapping(self, value: object, *keys: str | int, what: str) -> dict[str, Any]:
-        """`value` as a mapping with text keys; nothing is an empty one."""
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            raise self.problem(f"{what} must be a mapping", *keys)
-        for key in value:
-            if not isinstance(key, str):
-                hint = "YAML reads on, off, yes and no as true and false: write them in quotes"
-                message = f"{what} has the key {key!r}, which is no text"
-                raise self.problem(message, *keys, hint=hint if isinstance(key, bool) else None)
-        return value
-
-    def sequence(self, value: object, *keys: str | int, what: str) -> list[Any]:
-        """`value` as a list; nothing is an empty one."""
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            raise self.problem(f"{what} must be a list", *keys)
-        return value
+    @property
+    def top(self) -> Section:
+        """All of it."""
+        return Section(self, self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +125,15 @@ class Section:
 
     def read(self, key: str, reader: Reader) -> Any:
         """The value of a key as read by its reader, or None."""
-        return self.document.read(self.values, key, reader, *self.keys)
+        if self.values.get(key) is None:
+            return None
+        try:
+            return read_value(key, self.values[key], reader)
+        except SettingProblem as problem:
+            message = problem.message
+            if self.document.is_secret:
+                message = message.partition(", not ")[0]
+            raise self.problem(message, key, hint=problem.hint) from None
 
     def problem(self, message: str, *keys: str | int, hint: str | None = None) -> ConfigError:
         """An error at the place of a key below this section."""
@@ -171,23 +141,39 @@ class Section:
 
     def check_keys(self, known: Collection[str], what: str) -> None:
         """Raise on the first unknown key."""
-        self.document.check_keys(self.values, known, *self.keys, what=what)
+        for key in self.values:
+            if key not in known:
+                hint = nearest(key, known) or f"known: {', '.join(sorted(known))}"
+                # In a profile, a colon forgotten makes a key of a token.
+                may_show = self.document.may_show(key)
+                shown = f"unknown key {key!r}" if may_show else "an unknown key"
+                raise self.problem(f"{shown} in {what}", key, hint=hint)
+
+    def inner(self, value: object, what: str, *keys: str | int) -> Section:
+        """A value below this section as one: a mapping with text keys; nothing is an empty one."""
+        if not isinstance(value, dict | None):
+            raise self.problem(f"{what} must be a mapping", *keys)
+        for key in value or ():
+            if not isinstance(key, str):
+                hint = "YAML reads on, off, yes and no as true and false: write them in quotes"
+                message = f"{what} has the key {key!r}, which is no text"
+                raise self.problem(message, *keys, hint=hint if isinstance(key, bool) else None)
+        return Section(self.document, value or {}, (*self.keys, *keys))
 
     def section(self, key: str, what: str) -> Section:
-        """The mapping below a key; nothing is an empty one."""
-        keys = (*self.keys, key)
-        return Section(
-            self.document, self.document.mapping(self.values.get(key), *keys, what=what), keys
-        )
+        """The mapping below a key."""
+        return self.inner(self.values.get(key), what, key)
+
+    def listed(self, key: str) -> list[Any]:
+        """The list below a key; nothing is an empty one."""
+        value = self.values.get(key)
+        if not isinstance(value, list | None):
+            raise self.problem(f"{key!r} must be a list", key)
+        return value or []
 
     def sections(self, key: str, what: str) -> list[Section]:
         """The mappings of the list below a key."""
-        keys = (*self.keys, key)
-        items = self.document.sequence(self.values.get(key), *keys, what=repr(key))
-        return [
-            Section(self.document, self.document.mapping(item, *keys, i, what=what), (*keys, i))
-            for i, item in enumerate(items)
-        ]
+        return [self.inner(item, what, key, i) for i, item in enumerate(self.listed(key))]
 
 
 def files_below(root: Path, folders: Iterable[str], suffixes: tuple[str, ...]) -> list[Path]:
@@ -284,7 +270,7 @@ def read_document(
     if not isinstance(data, dict):
         raise error("the file must hold a mapping", span=Span(shown), hint="write `key: value`")
     document = Document(shown, data, marks, error, unrendered=unrendered or {})
-    document.mapping(data, what="the file")
+    document.top.inner(data, "the file")
     return document
 
 

@@ -165,7 +165,7 @@ def _from_profile(document: Document, profile: str, request: TargetRequest) -> T
     for whole in ((profile,), (profile, "outputs")):
         if whole in document.unrendered:
             raise document.unrendered[whole]
-    section = Section(document, document.data).section(profile, f"the profile {profile!r}")
+    section = document.top.section(profile, f"the profile {profile!r}")
     section.check_keys(("target", "outputs", "config"), "a profile")
     outputs = section.section("outputs", "'outputs'")
     if not outputs.values:

@@ -211,7 +211,7 @@ def _source_document(file: Path, root: Path, library: MacroLibrary) -> Document:
                 key,
                 hint="use {{ config(..) }} in the model, or `models:` in dqsql_project.yml",
             )
-    document.check_keys(document.data, _YAML_KEYS, what="a sources file")
+    document.top.check_keys(_YAML_KEYS, "a sources file")
     return document
 
 

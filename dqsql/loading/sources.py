@@ -54,7 +54,7 @@ def read_sources(document: Document, root: Path) -> list[Source]:
     """The sources of a YAML file. Raises ConfigError with the place of what is wrong."""
     return [
         table
-        for source in Section(document, document.data).sections("sources", "a source")
+        for source in document.top.sections("sources", "a source")
         for table in _read_source(source, root)
     ]
 

@@ -10,6 +10,8 @@ registry adds their names here.
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 EXPECT = "expect"
 
 AGGREGATES = set(
@@ -98,5 +100,18 @@ SCALARS = set(
     """.split()
 )
 
+# What makes several rows of one.
+GENERATORS = frozenset(
+    f"{name}{outer}"
+    for name in ("explode", "posexplode", "inline", "stack", "json_tuple")
+    for outer in ("", "_outer")
+)
 # What gives something else each time; Spark takes it in no aggregate.
 RANDOM = frozenset("rand randn random randstr uniform uuid shuffle".split())
+
+
+def name_and_arguments(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
+    """The name, in lower case, and the arguments of a call, or of a bare name; else '' and none."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower(), list(node.expressions)
+    return node.name.lower() if isinstance(node, exp.Column) and not node.table else "", []

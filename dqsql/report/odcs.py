@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dqsql.dialect import parse_expression
 from dqsql.model.contract import logical_of, quoted_fields
+from dqsql.model.functions import name_and_arguments
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import CONTRACT_TAG, DBT_TEST, DBT_TEST_NAME, Scope, Severity
 
@@ -19,7 +20,7 @@ _API_VERSION = "v3.1.0"
 # Rules that only dqsql understands are written for this engine.
 _ENGINE = "dqsql"
 # What names its columns itself, wherever it stands.
-_FREE = (None, "satisfies", "expect")
+_FREE = ("", "satisfies", "expect")
 # Says the columns themselves.
 _COLUMNS = ("schema_is", "schema")
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://bitol.io/dqsql")
@@ -95,7 +96,7 @@ def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> _Json
 
 def _is_closed(check: Check | Monitor) -> bool:
     """Whether further columns break what is promised of the columns."""
-    name, _ = _call(check.expression)
+    name, _ = _call(check)
     arguments = parse_expression(check.expression).find_all(exp.Kwarg)
     named = {kwarg.this.name: kwarg.expression for kwarg in arguments}
     return name == "schema_is" and named.get("closed") == exp.true()
@@ -110,7 +111,7 @@ def _property(name: str, kind: str | None) -> _Json:
 
 def _on_column(check: Check | Monitor) -> bool:
     """Whether an annotation stands on a column's line: else it names its columns itself."""
-    name, args = _call(check.expression)
+    name, args = _call(check)
     return name in _FREE or not args or check.column is None or _fills(check)
 
 
@@ -125,11 +126,11 @@ def _is_expressed(
     check: Check | Monitor, own: _Json | None, properties: Mapping[str, _Json]
 ) -> bool:
     """Put a check into what the standard has words for; whether that says all of it."""
-    name, args = _call(check.expression)
+    name, args = _call(check)
     if name in _COLUMNS:
         return True
     plain = check.severity is Severity.ERROR and not check.settings.name
-    if name is None or not plain or _settings(check):
+    if not name or not plain or _settings(check):
         return False
     if name == "primary_key":
         return _is_key([a.name for a in args] or [check.column or ""], properties)
@@ -234,7 +235,7 @@ def _plain(value: Any) -> Any:
 
 
 def _rule(check: Check | Monitor) -> _Json:
-    name, args = _call(check.expression)
+    name, args = _call(check)
     made: _Json = {"name": check.settings.name} if check.settings.name else {}
     if check.settings.description:
         made["description"] = check.settings.description
@@ -253,11 +254,5 @@ def _rule(check: Check | Monitor) -> _Json:
     return made
 
 
-def _call(expression: str) -> tuple[str | None, list[exp.Expr]]:
-    """The name and arguments of a call that stands alone; None for any other expression."""
-    node = parse_expression(expression)
-    if isinstance(node, exp.Column) and not node.table:
-        return node.name.lower(), []
-    if isinstance(node, exp.Anonymous):
-        return str(node.this).lower(), list(node.expressions)
-    return None, []
+def _call(check: Check | Monitor) -> tuple[str, list[exp.Expr]]:
+    return name_and_arguments(parse_expression(check.expression))

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from dqsql.errors import ConfigError, SelectionError, nearest
-from dqsql.loading.documents import Document, KeyPath, read_document
+from dqsql.loading.documents import Document, KeyPath, Section, read_document
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.settings import as_bool
 from dqsql.model.wording import scalar_text
@@ -95,7 +95,7 @@ class _Evaluation:
         return set[str]().union(*(inner.of(e, (*path, at)) for at, e in enumerate(excluded)))
 
     def _criterion(self, item: Mapping[str, Any], path: KeyPath) -> set[str]:
-        self.selectors.document.check_keys(item, _KEYS, *path, what="a selector")
+        Section(self.selectors.document, item, path).check_keys(_KEYS, "a selector")
         if item.get("value") is None:
             raise self._problem(f"{item['method']!r} needs a value", path)
         method, _, argument = str(item["method"]).partition(".")
@@ -151,24 +151,21 @@ def read_selectors(project: Project) -> NamedSelectors | None:
         return None
     library = MacroLibrary((), base_context(project.vars, project.target))
     document = read_document(file, file.name, library.render)
-    document.check_keys(document.data, ("selectors",), what="a file of selectors")
-    items = document.sequence(document.data.get("selectors"), "selectors", what="'selectors'")
+    document.top.check_keys(("selectors",), "a file of selectors")
     definitions: dict[str, tuple[Any, KeyPath]] = {}
     defaults: list[str] = []
-    for at, item in enumerate(items):
-        path: KeyPath = ("selectors", at)
-        values = document.mapping(item, *path, what="a selector")
-        known = ("name", "definition", "description", "default")
-        document.check_keys(values, known, *path, what="a selector")
-        name = values.get("name")
+    for at, item in enumerate(document.top.listed("selectors")):
+        section = document.top.inner(item, "a selector", "selectors", at)
+        section.check_keys(("name", "definition", "description", "default"), "a selector")
+        name = section.values.get("name")
         if not isinstance(name, str) or not name:
-            raise document.problem("a selector has no name", *path)
-        if "definition" not in values:
-            raise document.problem(f"the selector {name!r} has no definition", *path, hint=_HINT)
+            raise section.problem("a selector has no name")
+        if "definition" not in section.values:
+            raise section.problem(f"the selector {name!r} has no definition", hint=_HINT)
         if name in definitions:
-            raise document.problem(f"the selector {name!r} is defined twice", *path, "name")
-        definitions[name] = (values["definition"], (*path, "definition"))
-        if document.read(values, "default", as_bool, *path):
+            raise section.problem(f"the selector {name!r} is defined twice", "name")
+        definitions[name] = (section.values["definition"], (*section.keys, "definition"))
+        if section.read("default", as_bool):
             defaults.append(name)
     if len(defaults) > 1:
         raise document.problem(f"several selectors are the default: {', '.join(defaults)}")

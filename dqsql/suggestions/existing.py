@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import DqsqlError
+from dqsql.model.functions import name_and_arguments
 from dqsql.model.monitors import AUTO
 from dqsql.model.plan import Monitor
 from dqsql.model.project import Annotation, Severity
@@ -96,7 +97,7 @@ def _promised(ast: exp.Expr, home: str) -> Iterator[tuple[str, str]]:
     for node in ast.walk():
         if isinstance(node, exp.In) and isinstance(node.this, exp.Column):
             yield node.this.name.lower(), "values"
-        name, arguments = _called(node)
+        name, arguments = name_and_arguments(node)
         column = home
         if arguments and isinstance(arguments[0], exp.Column):
             column = arguments[0].name.lower()
@@ -115,14 +116,6 @@ def _promised(ast: exp.Expr, home: str) -> Iterator[tuple[str, str]]:
             owner = home or (named[0].lower() if named else "")
             target = relation if home else (named[1] if len(named) > 1 else relation)
             yield owner, f"references {target}"
-
-
-def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
-    if isinstance(node, exp.Anonymous):
-        return str(node.this).lower(), list(node.expressions)
-    if isinstance(node, exp.Column) and not node.table:
-        return node.name.lower(), []
-    return "", []
 
 
 def of_monitor(monitor: Monitor) -> Suggestion:

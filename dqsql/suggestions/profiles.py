@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -61,6 +62,30 @@ class Distribution:
     def total(self) -> int:
         """The number of rows with a value."""
         return sum(self.counts) + self.other
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether the values are days or months in one way of writing them."""
+        listed = self.values
+        return bool(listed) and any(all(_is_date(v, way) for v in listed) for way in _DATES)
+
+
+# Days and months as people write them in texts.
+_DATES = (
+    *("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d-%m-%Y", "%Y/%m/%d"),
+    *("%Y.%m.%d", "%Y%m%d", "%Y-%m", "%Y/%m", "%d %b %Y"),
+)
+
+
+def _is_date(value: str, way: str) -> bool:
+    if value.isdigit() and len(value) != len("20240131"):
+        # Python reads 190112 as a day, too.
+        return False
+    try:
+        dt.datetime.strptime(value, way)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from itertools import dropwhile
 
 from dqsql.dialect import literal, to_sql
 from dqsql.model.plain_names import plain_name
-from dqsql.suggestions.dates import are_dates
 from dqsql.suggestions.intervals import (
     floor_to,
     round_down,
@@ -240,7 +239,7 @@ def _categories(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Sug
     values = column.distribution
     if values is None or column.kind not in (Kind.TEXT, Kind.INTEGER) or column.count < MIN_ROWS:
         return
-    if column.detected == "timestamp" or are_dates(values.values):
+    if column.detected == "timestamp" or values.has_dates:
         # Tomorrow there is a further one.
         return
     number = len(values.values)

@@ -14,9 +14,10 @@ from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_a
 from dqsql.compiler.privacy import hashed, is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates, where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, identifier, literal, to_sql
+from dqsql.model.by_key import by_key
 from dqsql.model.plain_names import quoted_in_lower_case
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
-from dqsql.model.types import FLOATS, type_of
+from dqsql.model.types import FLOATS, WHOLE_NUMBERS, type_of
 
 if TYPE_CHECKING:
     from dqsql.compiler.scan import Scan
@@ -39,10 +40,7 @@ _MOST_PARTITIONS = 2_000
 
 # Columns whose values are whole numbers: to a bigint, and from there to the text of the value.
 _WHOLE_NUMBERS = {
-    "tinyint": ("cast({0} as bigint)", "cast({0} as string)"),
-    "smallint": ("cast({0} as bigint)", "cast({0} as string)"),
-    "int": ("cast({0} as bigint)", "cast({0} as string)"),
-    "bigint": ("cast({0} as bigint)", "cast({0} as string)"),
+    **dict.fromkeys(WHOLE_NUMBERS, ("cast({0} as bigint)", "cast({0} as string)")),
     "date": (
         "cast(unix_date({0}) as bigint)",
         "cast(date_from_unix_date(cast({0} as int)) as string)",
@@ -262,10 +260,8 @@ class FrequencyScan:
 
     def _texts_of_numbers(self) -> exp.Expr:
         """The value as text; Spark computes it only where an aggregate reads it."""
-        formats: dict[str, list[exp.Expr]] = {}
-        for number, table in enumerate(self._tables):
-            text = _WHOLE_NUMBERS[column_type(table, self.scan.columns)][1]
-            formats.setdefault(text, []).append(literal(number))
+        kinds = (column_type(table, self.scan.columns) for table in self._tables)
+        formats = by_key((_WHOLE_NUMBERS[kind][1], literal(i)) for i, kind in enumerate(kinds))
         if len(formats) == 1:
             return formula(next(iter(formats)), column(VALUE))
         cases = [

@@ -17,7 +17,6 @@ base, here floating-point numbers and decimals.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -31,6 +30,7 @@ from dqsql.compiler.keys import BATCH, SEGMENT, not_null
 from dqsql.compiler.trees import where_met
 from dqsql.dialect import aliased, as_type, call, column, formula, literal
 from dqsql.errors import UnsupportedExpressionError
+from dqsql.model.by_key import by_key
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 
 EXACT_ROWS = 10_000
@@ -123,9 +123,7 @@ class NumberScan(FrequencyScan):
 
     def _aggregates(self, counts: exp.Select, segment: Sequence[str]) -> exp.Select:
         """The states, those of one table from one sort of its numbers."""
-        by_table: dict[str, list[StateColumn]] = defaultdict(list)
-        for state in self.states:
-            by_table[table_text(cast(FrequencyTable, state.frequency))].append(state)
+        by_table = by_key((table_text(cast(FrequencyTable, s.frequency)), s) for s in self.states)
         whole, taken = [], []
         for place, states in enumerate(by_table.values()):
             name = f"dqsql_quantiles{place}"

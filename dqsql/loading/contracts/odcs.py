@@ -18,7 +18,7 @@ from dqsql.loading.contracts.rules import (
     rule_of,
     value_checks,
 )
-from dqsql.loading.documents import Document, KeyPath, read_document
+from dqsql.loading.documents import Document, KeyPath, Section, read_document
 from dqsql.model.contract import LOGICAL, Contract, ContractCheck, ContractColumn, spark_type
 
 _VERSIONS = "v3."
@@ -40,7 +40,7 @@ def read_odcs(file: Path, shown: str, name: str | None = None) -> Contract:
             "apiVersion",
             hint="it has kind: DataContract and apiVersion: v3.1.0 (Open Data Contract Standard)",
         )
-    objects = document.sequence(document.data.get("schema"), "schema", what="'schema'")
+    objects = document.top.listed("schema")
     index = _chosen(document, objects, name)
     return _Object(document, objects[index], ("schema", index)).contract()
 
@@ -48,7 +48,7 @@ def read_odcs(file: Path, shown: str, name: str | None = None) -> Contract:
 def object_names(file: Path, shown: str) -> list[str]:
     """The names of a contract's objects. Raises ConfigError."""
     document = read_document(file, shown)
-    objects = document.sequence(document.data.get("schema"), "schema", what="'schema'")
+    objects = document.top.listed("schema")
     return [str(o.get("name")) for o in objects if isinstance(o, dict)]
 
 
@@ -85,9 +85,7 @@ class _Object:
     left: list[str] = field(default_factory=list)
 
     def contract(self) -> Contract:
-        given = self.document.sequence(
-            self.data.get("properties"), *self.keys, "properties", what="'properties'"
-        )
+        given = Section(self.document, self.data, self.keys).listed("properties")
         self._refuse_malformed(self.data, self.keys)
         columns = tuple(self._column(p, i) for i, p in enumerate(given))
         checks = tuple(self._rules(self.data, None, self.keys))

@@ -205,18 +205,24 @@ class Manifest:
     @cached_property
     def sources(self) -> dict[str, Node]:
         """Sources by unique id."""
-        nodes = {uid: Node(data) for uid, data in _mapping(self.data, "sources").items()}
-        return {uid: n for uid, n in nodes.items() if n.config.get("enabled", True)}
+        return self._enabled("sources")
 
     @cached_property
     def exposures(self) -> dict[str, Node]:
         """Enabled exposures by unique id."""
-        nodes = {uid: Node(data) for uid, data in _mapping(self.data, "exposures").items()}
-        return {uid: n for uid, n in nodes.items() if n.config.get("enabled", True)}
+        return self._enabled("exposures")
+
+    @cached_property
+    def relations(self) -> dict[str, Node]:
+        """Sources, and what dbt builds (also ephemeral models), by unique id."""
+        return {**self.sources, **self.built}
 
     @cached_property
     def _nodes(self) -> dict[str, Node]:
-        nodes = {uid: Node(data) for uid, data in _mapping(self.data, "nodes").items()}
+        return self._enabled("nodes")
+
+    def _enabled(self, key: str) -> dict[str, Node]:
+        nodes = {uid: Node(data) for uid, data in _mapping(self.data, key).items()}
         return {uid: n for uid, n in nodes.items() if n.config.get("enabled", True)}
 
     def has_macro(self, package: str, name: str) -> bool:

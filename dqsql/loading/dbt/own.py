@@ -24,7 +24,7 @@ from dqsql.loading.dbt.failing import Arguments, Failing, Unadoptable, rows, tup
 from dqsql.loading.dbt.text import closing, ctes
 from dqsql.loading.layout import Item, LayoutProblem, read_layout
 from dqsql.loading.scanner import blank, scan
-from dqsql.model.functions import AGGREGATES, RANDOM, SCALARS
+from dqsql.model.functions import AGGREGATES, GENERATORS, RANDOM, SCALARS
 from dqsql.model.project import MacroFile
 from dqsql.templating import MacroLibrary
 
@@ -32,10 +32,8 @@ from dqsql.templating import MacroLibrary
 MODEL = "dqsql_tested_relation"
 _TEST = re.compile(r"(\{%[-+]?\s*)test(\s+)(\w+)")
 _END = re.compile(r"(\{%[-+]?\s*)endtest(\s*[-+]?%\})")
-# Functions that make several rows of one.
-_GENERATORS = frozenset(
-    f"{name}{outer}" for name in ("explode", "posexplode", "inline") for outer in ("", "_outer")
-) | {"stack", "json_tuple", "window", "session_window"}
+# Functions that may make several rows of one.
+_GENERATORS = GENERATORS | {"window", "session_window"}
 _OPEN = TokenType.L_PAREN
 _OTHER_GROUPS = re.compile(r"(?:all|rollup|cube|grouping)\b", re.IGNORECASE)
 _SEVERAL = re.compile(r"count\s*\(\s*[*1]\s*\)\s*(?:>\s*1|>=\s*2)", re.IGNORECASE)

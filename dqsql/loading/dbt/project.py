@@ -77,7 +77,7 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
     document = read_document(root / FILE_NAME, FILE_NAME)
     data = {k.replace("-", "_"): v for k, v in document.data.items()}
     holder = _with_variables(root, document)
-    variables = holder.mapping(holder.data.get("vars"), "vars", what="'vars'")
+    variables = holder.top.section("vars", "'vars'").values
     # In its own file dbt knows no variables but those of another one.
     known = {} if holder is document else variables
     library = MacroLibrary((), base_context({**known, **overrides}, None))
@@ -89,7 +89,7 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
                 value = library.render(value, FILE_NAME)
             except JinjaError as error:
                 raise document.problem(error.message, key, hint=error.hint) from error
-        return document.read({key: value}, key, reader)
+        return Section(document, {key: value}).read(key, reader)
 
     name = rendered("name", as_text)
     if not name:
@@ -142,11 +142,10 @@ def _with_variables(root: Path, project: Document) -> Document:
 
 def _own_settings(document: Document, name: str, variables: Mapping[str, Any]) -> ProjectConfig:
     """What stands under `vars: dqsql:`, the place where dbt allows settings of others."""
-    outer = document.mapping(document.data.get("vars"), "vars", what="'vars'")
-    values = document.mapping(outer.get("dqsql"), *SETTINGS, what="'dqsql'")
+    values = document.top.section("vars", "'vars'").section("dqsql", "'dqsql'").values
     depth = len(SETTINGS)
     marks = {k[depth:]: m for k, m in document.marks.items() if k[:depth] == SETTINGS}
-    own = Document(document.path, values, marks)
+    own = Document(document.path, dict(values), marks)
     for key in values:
         if key.replace("-", "_") in _NOT_FOR_DBT:
             raise own.problem(f"{key!r} is set in dbt's own files", key)
@@ -260,7 +259,7 @@ class _Loader:
 
     def _nodes(self) -> dict[str, Node]:
         """Everything with a relation, or between such things, upstream first."""
-        nodes = {**self.manifest.sources, **self.manifest.built}
+        nodes = self.manifest.relations
         ordered = sorted(nodes.values(), key=lambda n: (n.path, n.unique_id))
         graph = {n.unique_id: [p for p in n.parents if p in nodes] for n in ordered}
         try:
@@ -326,9 +325,8 @@ class _Loader:
         return named
 
     def _spans(self, places: Places) -> dict[str, Span]:
-        nodes = {**self.manifest.sources, **self.manifest.built}
         return {
-            uid: places.of_test(test, nodes.get(_tested(test)))
+            uid: places.of_test(test, self.manifest.relations.get(_tested(test)))
             for uid, test in self.manifest.tests.items()
         }
 
@@ -391,8 +389,7 @@ def _prose_warning(comments: Sequence[str]) -> list[str]:
 
 def _readers(manifest: Manifest) -> tuple[Reader, ...]:
     """Who reads what dbt built: all nodes and exposures of a manifest, upstream first."""
-    nodes = {**manifest.sources, **manifest.built}
-    readers = {uid: _reader(node) for uid, node in nodes.items()}
+    readers = {uid: _reader(node) for uid, node in manifest.relations.items()}
     for uid, node in manifest.exposures.items():
         name = str(node.data.get("label") or node.data["name"])
         readers[uid] = Reader(node.unique_id, name, "exposure", node.parents)

@@ -250,7 +250,7 @@ class Adopter:
         self, attached: str, failing: Failing, where: str | None
     ) -> tuple[Failing, str | None]:
         """The texts of a test without the name that its query reads the relation by."""
-        node = self.manifest.built.get(attached) or self.manifest.sources[attached]
+        node = self.manifest.relations[attached]
         relation = (node.relation or "").rpartition(".")[2].strip("`")
         # dbt calls a relation with a `where` so.
         names = {relation.lower(), "dbt_subquery", MODEL}
