@@ -16,6 +16,9 @@ LOGICAL = frozenset(
     {"string", "date", "timestamp", "time", "number", "integer", "object", "array", "boolean"}
     | {"map", "any"}
 )
+# Custom properties of an object: whether further columns break the contract, and what divides the
+# rows of its check model.
+CLOSED, BATCH_BY, SEGMENT_BY = "dqsql.closed", "dqsql.batch_by", "dqsql.segment_by"
 # The logical type of a column of which only the name is promised.
 ANY = "<any>"
 _ALIASES = {
@@ -100,6 +103,7 @@ class Contract:
         closed: whether further columns break it.
         span: where it is written.
         left: rules in it that dqsql does not check, each with the reason.
+        config: the settings of its check model that it names, `batch_by` and `segment_by`.
     """
 
     name: str
@@ -108,6 +112,7 @@ class Contract:
     closed: bool = False
     span: Span = _NOWHERE
     left: tuple[str, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def key(self) -> tuple[str, ...]:

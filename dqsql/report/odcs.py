@@ -11,8 +11,9 @@ import yaml
 from sqlglot import exp
 
 from dqsql.dialect import parse_expression
-from dqsql.model.contract import logical_of, quoted_fields
+from dqsql.model.contract import BATCH_BY, CLOSED, SEGMENT_BY, is_logical, logical_of, quoted_fields
 from dqsql.model.functions import name_and_arguments
+from dqsql.model.monitors import AUTO
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import CONTRACT_TAG, DBT_TEST, DBT_TEST_NAME, Scope, Severity
 
@@ -77,6 +78,9 @@ def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> _Json
     made: _Json = {"name": plan.model.name, "physicalType": "table", "properties": []}
     rules: list[_Json] = []
     for check in plan.declared:
+        if AUTO in check.tags:
+            # Nobody has promised what a monitor of `auto` finds usual.
+            continue
         own = properties.get((check.column or "").lower())
         if _is_expressed(check, own, properties):
             continue
@@ -89,8 +93,15 @@ def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> _Json
     made["properties"] = list(properties.values())
     if rules:
         made["quality"] = rules
-    if any(map(_is_closed, plan.declared)):
-        made["customProperties"] = [{"property": "dqsql.closed", "value": True}]
+    config = plan.model.config
+    own_words = {
+        CLOSED: any(map(_is_closed, plan.declared)) or None,
+        BATCH_BY: config.batch_by,
+        SEGMENT_BY: list(config.segment_by) or None,
+    }
+    custom = [{"property": k, "value": v} for k, v in own_words.items() if v is not None]
+    if custom:
+        made["customProperties"] = custom
     return made
 
 
@@ -104,7 +115,9 @@ def _is_closed(check: Check | Monitor) -> bool:
 
 def _property(name: str, kind: str | None) -> _Json:
     made: _Json = {"name": name}
-    if kind is not None:
+    if kind and is_logical(kind):
+        made["logicalType"] = kind.strip("<>")
+    elif kind:
         made |= {"logicalType": logical_of(kind), "physicalType": quoted_fields(kind)}
     return made
 

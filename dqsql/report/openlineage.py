@@ -53,9 +53,13 @@ class Receiver:
     api_key: str | None = None
 
     def send(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Send the events one by one. Raises OSError where the server does not take one."""
+        """Send the events one by one, also behind one that the server does not take.
+
+        Raises OSError: it did not take one, or does not answer.
+        """
         # Imported here: most runs send nothing.
         from http.client import HTTPException
+        from urllib.error import HTTPError
 
         from dqsql.report.posting import post
 
@@ -63,12 +67,17 @@ class Receiver:
         if urlsplit(target).scheme not in ("http", "https"):
             raise OSError(f"{self.url!r} is not an http address")
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+        refused: HTTPError | None = None
         for event in events:
             try:
                 post(target, json.dumps(jsonable(event)).encode(), headers, _TIMEOUT)
+            except HTTPError as error:
+                refused = refused or error
             except (HTTPException, ValueError) as error:
                 # What answers is no HTTP server, or the address is none.
                 raise OSError(f"{type(error).__name__}: {error}") from error
+        if refused is not None:
+            raise refused
 
 
 def events(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -36,8 +37,8 @@ class ImportedContract:
 def export_contract(model: str, **at: Unpack[Opening]) -> str:
     """A check model as a data contract in ODCS YAML.
 
-    The types of its columns are those of the last run. Rules that the standard has no words for are
-    written for the engine `dqsql`. Raises DqsqlError.
+    The types of its columns are those of the last run, of others those of its contract. Rules that
+    the standard has no words for are written for the engine `dqsql`. Raises DqsqlError.
     """
     where, spark, step = opened(at)
     compiled = where.compile()
@@ -48,16 +49,19 @@ def export_contract(model: str, **at: Unpack[Opening]) -> str:
     with open_tables(compiled.project, spark, step) as store:
         rows = [r for r in store.rows(COLUMNS) if r["model"] == model and r["valid_to"] is None]
     types = {r["column_name"]: r["data_type"] for r in sorted(rows, key=lambda r: r["position"])}
-    key = _key_of(compiled.project, plan.model)
-    return odcs_text(compiled.project.name, plan, types, key)
+    own = _own_contract(compiled.project, plan.model)
+    known = {name.lower() for name in types}
+    promised = () if own is None else own.columns
+    types |= {c.name: c.type for c in promised if c.name.lower() not in known}
+    return odcs_text(compiled.project.name, plan, types, () if own is None else own.key)
 
 
-def _key_of(project: Project, model: CheckModel) -> tuple[str, ...]:
-    """The key that the model's own contract names, if it has one."""
+def _own_contract(project: Project, model: CheckModel) -> Contract | None:
+    """The contract that the model itself names, if it has one."""
     setting = model.config.extra.get(SETTING)
     if not isinstance(setting, str | Mapping):
-        return ()
-    return read_contract(setting, project.root, model.name, Span(model.path, text=SETTING)).key
+        return None
+    return read_contract(setting, project.root, model.name, Span(model.path, text=SETTING))
 
 
 def import_contract(
@@ -105,6 +109,9 @@ def compare_contracts(
     if name is None and of_old and of_new:
         was, is_now = read_odcs(old, str(old), of_old), read_odcs(new, str(new), of_new)
         return {of_new: contract_changes(was, is_now)}
+    for path, described in ((old, earlier), (new, later)):
+        if not described:
+            raise ConfigError(f"{path} describes no objects", span=Span(str(path), text="schema"))
     name = name or of_old or of_new
     names = earlier if name is None else [name]
     if name is not None and name not in (*earlier, *later):
@@ -151,8 +158,10 @@ def _file_name(name: str) -> str:
 
 def _model_text(project: Project, contract: Contract, setting: str) -> str:
     # A column that is gone is a finding of the contract's, and no SELECT that does not work.
+    texts = {name: json.dumps(value, ensure_ascii=False) for name, value in contract.config.items()}
+    config = "".join(f", {name} = {text}" for name, text in texts.items())
     return (
-        f"{{{{ config(contract = {_jinja_text(setting)}) }}}}\n"
+        f"{{{{ config(contract = {_jinja_text(setting)}{config}) }}}}\n"
         f"select *\nfrom {_relation(project, contract.name)}\n"
     )
 

@@ -315,15 +315,15 @@ class ModelRun:
     def _reopen(self, batches: Sequence[str]) -> list[Row]:
         """Mark batches that were checked before as incomplete in the ledger.
 
-        Should the run die half-way, the next one checks them again. Returns their verdicts, which
-        new ones will replace.
+        Should the run die half-way, the next one checks them again. Returns their verdicts, and
+        those of retired batches of the same names, which new ones will replace.
         """
         again = [b for b in batches if b in self.ledger]
-        if not again:
-            return []
-        self.ledger.update({batch: self.ledger[batch].reopened for batch in again})
-        self.journal.reopen(ledger_rows({**self.retired, **self.ledger}))
-        verdicts = stored_rows(self.store, RESULTS, self.plan.model.name, again)
+        if again:
+            self.ledger.update({batch: self.ledger[batch].reopened for batch in again})
+            self.journal.reopen(ledger_rows({**self.retired, **self.ledger}))
+        known = [b for b in batches if b in self.ledger or b in self.retired]
+        verdicts = stored_rows(self.store, RESULTS, self.plan.model.name, known) if known else []
         return replaced_rows(self.plan, verdicts, self.now)
 
     # --- statements ----------------------------------------------------------------------------

@@ -109,11 +109,11 @@ def _promised(ast: exp.Expr, home: str) -> Iterator[tuple[str, str]]:
         for promise, names in _PROMISES.items():
             if name in names:
                 yield ("" if promise == "volume" else column), promise
-        if name == "references":
-            named = [to_sql(a).replace("`", "") for a in arguments if isinstance(a, exp.Column)]
-            own = named and named[0].lower() != home
+        named = [to_sql(a).replace("`", "") for a in arguments if isinstance(a, exp.Column)]
+        if name == "references" and named:
+            own = named[0].lower() != home
             relation = named[0] if own or len(named) < 2 else named[1]
-            owner = home or (named[0].lower() if named else "")
+            owner = home or named[0].lower()
             target = relation if home else (named[1] if len(named) > 1 else relation)
             yield owner, f"references {target}"
 

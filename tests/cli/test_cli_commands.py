@@ -176,7 +176,7 @@ def test_a_variable_without_a_value_is_an_error(dqsql: Callable[..., Result], te
 
 
 def test_a_contract_of_nothing(dqsql: Callable[..., Result], project: Path) -> None:
-    (project / "empty.yaml").write_text("apiVersion: v3\nkind: DataContract\n")
+    (project / "empty.yaml").write_text("apiVersion: v3.1.0\nkind: DataContract\n")
     result = dqsql("contract", "import", "empty.yaml")
     assert "describes no objects" in result.stderr
 

@@ -77,6 +77,14 @@ assert registry.all_kinds()
             },
             "expect(count_if({c} not in ('a') or not {c} rlike 'b') = 0)",
         ),
+        # As version 3.0 of the standard calls them.
+        ({"rule": "nullCheck"}, "expect(count_if({c} is null) = 0)"),
+        ({"rule": "countCheck", "mustBeGreaterThan": 9}, "row_count > 9"),
+        (
+            {"rule": "duplicateCount", "mustBeLessThan": 10, "unit": "rows"},
+            "expect(coalesce(duplicate_count({c}), 0) < 10)",
+        ),
+        ({"rule": "validValues", "validValues": ["a", "b"]}, "accepted_values('a', 'b')"),
     ],
 )
 def test_rules(rule: dict[str, Any], expression: str) -> None:

@@ -206,6 +206,8 @@ def test_events_are_sent(
     assert seen[0][2]["job"]["name"] == "dqsql.nyc.flights"
     with pytest.raises(OSError, match="500"):
         Receiver(url, "broken").send(events(run, (), "lake"))
+    # What it does not take holds up no other.
+    assert [path for path, _, _ in seen[2:]] == ["/broken"] * 2
     with pytest.raises(OSError, match="302"):
         Receiver(url, "moved").send(events(run, (), "lake"))
     with pytest.raises(OSError, match="BadStatusLine"):

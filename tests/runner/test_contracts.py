@@ -142,6 +142,12 @@ def test_a_new_version_that_breaks_readers(new_project: NewProject) -> None:
     assert "BREAKING orders: now nullable amount" in result.output
     assert "compatible orders: newly promised" in result.output
     assert CliRunner().invoke(cli, ["contract", "diff", files[0], files[0]]).exit_code == 0
+    for number, text in enumerate(("", "kind: DataContract", "foo: 1", NO_OBJECTS)):
+        other = project.write({f"{number}.yaml": text}) or str(project.root / f"{number}.yaml")
+        for pair in ((other, files[0]), (files[0], other)):
+            result = CliRunner().invoke(cli, ["contract", "diff", *pair])
+            assert (result.exit_code, result.stdout) == (2, "")
+    assert "describes no objects" in result.output
     mistyped = CliRunner().invoke(cli, ["contract", "diff", *files, "--object", "order"])
     assert mistyped.exit_code == 2
     assert "has no object 'order'" in mistyped.output
@@ -149,6 +155,8 @@ def test_a_new_version_that_breaks_readers(new_project: NewProject) -> None:
     written = (project.root / "checks" / "orders.sql").read_text("utf-8")
     assert written.startswith("{{ config(contract = 'a.yaml') }}\nselect *\nfrom ")
 
+
+NO_OBJECTS = "apiVersion: v3.1.0\nkind: DataContract\nname: t\nschemas: []\n"
 
 BOUNDS = """\
 apiVersion: v3.1.0
@@ -186,6 +194,36 @@ def test_an_imported_model_survives_a_lost_column_and_is_exported_alike(
     assert told["i d:unique"].status is Status.PASS
     assert {r.message for n, r in told.items() if n[0] == "c"} == {"c is missing, see contract"}
     assert {r.status for n, r in told.items() if n[0] == "c"} == {Status.SKIPPED}
+
+
+def test_an_export_before_the_first_run_has_what_the_contract_says(new_project: NewProject) -> None:
+    rows = "select id as `i d`, id * 1.0D as a, 'EUR' as c, array(1) as arr from range(9)"
+    project = new_project(None, rows, {"contracts/t.odcs.yaml": BOUNDS})
+    call(project, "contract", "import", "contracts/t.odcs.yaml", "--write")
+    (project.root / "again.yaml").write_text(call(project, "contract", "export", "t"), "utf-8")
+    files = (str(project.root / f) for f in ("contracts/t.odcs.yaml", "again.yaml"))
+    result = CliRunner().invoke(cli, ["contract", "diff", *files])
+    assert (result.exit_code, result.output) == (0, "No change.\n")
+
+
+def test_an_export_divides_rows_alike_and_promises_nothing_that_is_learned(
+    new_project: NewProject,
+) -> None:
+    config = "{{ config(batch_by = \"concat('d', day)\", segment_by = ['c']) }}"
+    sql = "select '1' as day, 'x' as c, id from {{ source('raw', 't') }}"
+    checks = "-- @cadence('daily') @expected_segments('x') @row_count > 1"
+    project = new_project(f"{config}\n{sql}\n{checks}\n", "select id from range(9)")
+    settings = (project.root / "dqsql_project.yml").read_text("utf-8")
+    project.write({"dqsql_project.yml": f"{settings}monitors: auto\n"})
+    text = call(project, "contract", "export", "m")
+    again = new_project(None, "select id from range(9)", {"m.yaml": text}, name="again")
+    call(again, "contract", "import", "m.yaml", "--write")
+    (plan,) = dqsql.compile_project(again.root).plans
+    assert plan.rejected == ()
+    assert plan.model.config.batch_by == "concat('d', day)"
+    assert plan.model.config.segment_by == ("c",)
+    said = {d.expression for d in plan.declared if not d.expression.startswith("schema_is")}
+    assert said == {"cadence('daily')", "expected_segments('x')", "row_count > 1"}
 
 
 TOLERANT = """\

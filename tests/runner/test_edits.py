@@ -126,6 +126,25 @@ def test_retired_batches_are_no_history_of_a_verdict(new_project: NewProject) ->
     assert not any(len(batch) == 10 for batch in found.past)
 
 
+def test_verdicts_of_retired_batches_are_kept_where_others_take_their_names(
+    new_project: NewProject,
+) -> None:
+    sql = (
+        "{{ config(batch_by = 'day') }}\nselect day, ts, id from {{ source('raw', 't') }}\n"
+        "-- @row_count >= 1\n"
+    )
+    project = new_project(sql, DATA.format(days=3))
+    project.run()
+    before = project.rows("dq_results")
+    edit(project, "'day'", "'date(ts)'")
+    edit(project, "row_count >= 1", "row_count >= 2")
+    project.run()
+    assert len(project.rows("dq_results")) == len(before) == 3
+    replaced = project.rows("dq_result_history")
+    places = {(r["check_id"], r["batch"], r["status"]) for r in before}
+    assert {(r["check_id"], r["batch"], r["status"]) for r in replaced} == places
+
+
 def test_a_column_in_two_letter_cases_is_one(new_project: NewProject) -> None:
     sql = """\
 {{ config(batch_by = 'day') }}

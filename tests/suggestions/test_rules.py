@@ -446,6 +446,11 @@ def test_a_users_own_check_of_the_kind_stands(given: tuple[str | None, str]) -> 
     assert not existing(("other", "mean > 3"), (None, "row_count > 3")).has(bounded())
 
 
+@pytest.mark.parametrize("text", ["references('x')", "references(source('raw', 't'))"])
+def test_a_reference_of_no_column_is_no_other_check(text: str) -> None:
+    assert not existing((None, text)).has(bounded())
+
+
 def test_suggestions_find_themselves_again() -> None:
     few = Distribution(("a", "b"), (600, 400))
     found = [

@@ -19,11 +19,18 @@ from dqsql.loading.contracts.rules import (
     value_checks,
 )
 from dqsql.loading.documents import Document, KeyPath, Section, read_document
-from dqsql.model.contract import LOGICAL, Contract, ContractCheck, ContractColumn, spark_type
+from dqsql.model.contract import (
+    BATCH_BY,
+    CLOSED,
+    LOGICAL,
+    SEGMENT_BY,
+    Contract,
+    ContractCheck,
+    ContractColumn,
+    spark_type,
+)
 
 _VERSIONS = "v3."
-# In custom properties of an object: whether further columns break the contract.
-_CLOSED = "dqsql.closed"
 
 
 def read_odcs(file: Path, shown: str, name: str | None = None) -> Contract:
@@ -32,6 +39,19 @@ def read_odcs(file: Path, shown: str, name: str | None = None) -> Contract:
     `shown` is the file's path for people. Raises ConfigError: the file is missing, is no contract
     of version 3, or has no such object.
     """
+    document = _read(file, shown)
+    objects = document.top.listed("schema")
+    index = _chosen(document, objects, name)
+    return _Object(document, objects[index], ("schema", index)).contract()
+
+
+def object_names(file: Path, shown: str) -> list[str]:
+    """The names of a contract's objects. Raises ConfigError: it is no contract of version 3."""
+    objects = _read(file, shown).top.listed("schema")
+    return [str(o.get("name")) for o in objects if isinstance(o, dict)]
+
+
+def _read(file: Path, shown: str) -> Document:
     document = read_document(file, shown)
     version = str(document.data.get("apiVersion") or "")
     if document.data.get("kind") != "DataContract" or not version.startswith(_VERSIONS):
@@ -40,16 +60,7 @@ def read_odcs(file: Path, shown: str, name: str | None = None) -> Contract:
             "apiVersion",
             hint="it has kind: DataContract and apiVersion: v3.1.0 (Open Data Contract Standard)",
         )
-    objects = document.top.listed("schema")
-    index = _chosen(document, objects, name)
-    return _Object(document, objects[index], ("schema", index)).contract()
-
-
-def object_names(file: Path, shown: str) -> list[str]:
-    """The names of a contract's objects. Raises ConfigError."""
-    document = read_document(file, shown)
-    objects = document.top.listed("schema")
-    return [str(o.get("name")) for o in objects if isinstance(o, dict)]
+    return document
 
 
 def _chosen(document: Document, objects: Sequence[Any], name: str | None) -> int:
@@ -95,14 +106,21 @@ class _Object:
             name=str(self.data.get("physicalName") or self.data.get("name") or ""),
             columns=columns,
             checks=checks,
-            closed=self._is_closed(),
+            closed=self._own_words.get(CLOSED) is True,
             span=self.document.span(*self.keys),
             left=tuple(self.left),
+            config={
+                name.removeprefix("dqsql."): value
+                for name in (BATCH_BY, SEGMENT_BY)
+                if (value := self._own_words.get(name)) is not None
+            },
         )
 
-    def _is_closed(self) -> bool:
+    @property
+    def _own_words(self) -> Mapping[str, Any]:
+        """The custom properties, by their names."""
         entries = mappings_in(self.data.get("customProperties"))
-        return next((e.get("value") for e in entries if e.get("property") == _CLOSED), None) is True
+        return {str(e.get("property")): e.get("value") for e in entries}
 
     def _column(self, data: Any, index: int) -> ContractColumn:
         name = data.get("physicalName") or data.get("name") if isinstance(data, dict) else None

@@ -30,6 +30,14 @@ _OPERATORS = {
     "mustBeLessThan": "< {0}",
     "mustBeLessOrEqualTo": "<= {0}",
 }
+# Rules of version 3.0 by what the standard calls them now. But for the first they demand that there
+# are none where they say nothing else.
+_OLDER = {
+    "countCheck": "rowCount",
+    "duplicateCount": "duplicateValues",
+    "nullCheck": "nullValues",
+    "validValues": "invalidValues",
+}
 # Options of logical types that say something of each value.
 BOUNDS = {
     "minimum": "{c} >= {v}",
@@ -145,6 +153,10 @@ def _severity(text: str) -> Severity | None:
 
 def _of_library(rule: Mapping[str, Any], column: str | None) -> str:
     metric = str(rule.get("metric") or rule.get("rule") or "")
+    if metric in _OLDER:
+        metric = _OLDER[metric]
+        if metric != "rowCount" and not any(str(name).startswith("must") for name in rule):
+            rule = {**rule, "mustBe": 0}
     arguments = as_mapping(rule.get("arguments"))
     # An example of the standard has it one level too high.
     pattern = arguments.get("pattern") or rule.get("pattern")
@@ -169,7 +181,7 @@ def _of_library(rule: Mapping[str, Any], column: str | None) -> str:
         inside = f" or {{c}} in ({_listed(texts)})" if texts else ""
         return _share(f"count_if({{c}} is null{inside})", rule)
     if metric == "invalidValues":
-        given = arguments.get("validValues")
+        given = arguments.get("validValues") or rule.get("validValues")
         valid = [v for v in given if v is not None] if isinstance(given, list) else []
         wrong = []
         if valid:
