@@ -46,6 +46,7 @@ _REGEX_FUNCTIONS = frozenset({"rlike", "regexp", "regexp_like", "regexp_count"})
 _BROKEN_ANYWHERE = ("missing )", "unbalanced parenthesis", "unterminated character set")
 _CHAINED = (exp.GT, exp.GTE, exp.LT, exp.LTE)
 _ORDERINGS = (*_CHAINED, exp.Between)
+_CONNECTORS = (exp.And, exp.Or, exp.Not)
 # The metric that people mean who compare a check with a number.
 _SHARES = {
     "not_null": "completeness",
@@ -259,6 +260,29 @@ def _days(operand: exp.Expr, span: Span) -> str | None:
     # Behind the check stand its settings.
     written = _DOUBLE.finditer(span.text.partition("{")[0])
     return next((m[0] for m in written if float(m[1]) == float(literal.this)), None)
+
+
+def refuse_text_conditions(expanded: exp.Expr, span: Span) -> None:
+    """Refuse `@satisfies('amount > 5')`: a text is neither true nor false. Raises CompileError."""
+    for text in expanded.find_all(exp.Literal):
+        if text.is_string and _is_condition(text):
+            raise CompileError(
+                f"{to_sql(text)} is a text, not a condition",
+                span=locate(span, str(text.this)),
+                hint=f"write it without the quotes: {text.this}",
+            )
+
+
+def _is_condition(node: exp.Expr) -> bool:
+    """Whether a node stands where only a condition may stand."""
+    parent = node.parent
+    if isinstance(parent, exp.Paren):
+        return _is_condition(parent)
+    if isinstance(parent, exp.If):
+        otherwise = parent.parent.args.get("default") if parent.parent else None
+        return node.arg_key == "this" or isinstance(otherwise, exp.Boolean)
+    takes_it = isinstance(parent, _CONNECTORS)
+    return takes_it or (parent is not None and called(parent) == "count_if")
 
 
 def refuse_quoted_columns(annotation: Annotation, columns: Collection[str] | None) -> None:

@@ -139,6 +139,7 @@ class Resolver:
         self._refuse_pointless(expanded, annotation)
         misuse.refuse_ranks(expanded, predicates.metric_name, annotation.span)
         misuse.refuse_nested(expanded, annotation.span)
+        misuse.refuse_text_conditions(expanded, annotation.span)
         misuse.refuse_impossible_dates(expanded, annotation.span)
         misuse.refuse_empty_ranges(expanded, annotation.span)
         misuse.refuse_text_for_number(expanded, predicates.metric_name, annotation.span)

@@ -538,6 +538,23 @@ def test_a_column_in_double_quotes_is_a_text(compile_model: CompileModel, annota
     assert str(error.hint).lower() == "for the column, write `x`; for the text, 'x'"
 
 
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "@satisfies('y > 3')",
+        '@satisfies("y > 3")',
+        "@satisfies_if('y > 3', y < 5)",
+        "@satisfies_if(y < 5, 'y > 3')",
+        "@compliance('y > 3') > 0.5",
+        "@satisfies(y < 5 or 'y > 3')",
+    ],
+)
+def test_a_text_is_no_condition(compile_model: CompileModel, annotation: str) -> None:
+    (error,) = compile_model(of_column(annotation)).errors
+    assert "'y > 3' is a text, not a condition" in str(error)
+    assert error.hint == "write it without the quotes: y > 3"
+
+
 def test_texts_in_double_quotes_are_texts(compile_model: CompileModel) -> None:
     compiled = compile_model(of_column('@accepted_values("x y", \'x\') @satisfies(x <> "z")'))
     assert compiled.errors == () and len(compiled.plan.checks) == 2
