@@ -14,15 +14,21 @@ def is_hidden(name: str) -> bool:
     [True, True, False, False]
     """
     is_partition = "=" in name
-    return name.startswith(".") or (name.startswith("_") and not is_partition)
+    is_private = name.startswith("_") and not is_partition
+    return is_private or name.startswith(".") or name.endswith("._COPYING_")
 
 
 def files_below(folder: Path) -> Iterator[Path]:
     """The files in a folder and in folders below, without hidden ones and what they hold.
 
-    What goes away meanwhile is passed over.
+    What goes away meanwhile is passed over, and a link to a folder around it.
     """
     for place, inner, names in os.walk(folder, followlinks=True):
-        inner[:] = sorted(name for name in inner if not is_hidden(name))
+        kept = (name for name in inner if not is_hidden(name))
+        inner[:] = sorted(name for name in kept if not _leads_up(Path(place, name)))
         files = (Path(place, name) for name in sorted(names) if not is_hidden(name))
         yield from (file for file in files if file.is_file())
+
+
+def _leads_up(folder: Path) -> bool:
+    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())

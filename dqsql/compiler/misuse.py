@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -25,7 +25,6 @@ from dqsql.compiler.trees import (
 )
 from dqsql.dialect import column, to_sql, tokenize
 from dqsql.errors import CompileError, Span
-from dqsql.model.project import DBT_TEST, Annotation
 
 MetricName = Callable[[exp.Expr], str | None]
 
@@ -46,6 +45,10 @@ _REGEX_FUNCTIONS = frozenset({"rlike", "regexp", "regexp_like", "regexp_count"})
 _BROKEN_ANYWHERE = ("missing )", "unbalanced parenthesis", "unterminated character set")
 _CHAINED = (exp.GT, exp.GTE, exp.LT, exp.LTE)
 _ORDERINGS = (*_CHAINED, exp.Between)
+_COMPARISONS = (
+    *(*_ORDERINGS, exp.EQ, exp.NEQ, exp.NullSafeEQ),
+    *(exp.In, exp.Is, exp.Like, exp.RegexpLike),
+)
 _CONNECTORS = (exp.And, exp.Or, exp.Not)
 # The metric that people mean who compare a check with a number.
 _SHARES = {
@@ -285,28 +288,40 @@ def _is_condition(node: exp.Expr) -> bool:
     return takes_it or (parent is not None and called(parent) == "count_if")
 
 
-def refuse_quoted_columns(annotation: Annotation, columns: Collection[str] | None) -> None:
+def refuse_quoted_columns(
+    tree: exp.Expr, written: Iterable[str | None], columns: Collection[str], span: Span
+) -> None:
     """Refuse `"amount" > 5`, a text to Spark, where another database would take the column.
 
-    `columns` are those of the model, None where they are not known. Tests of dbt mean what they
-    mean to dbt. Raises CompileError.
+    Only where a text makes no sense: in a comparison or an aggregate without any column, or beside
+    an order. `written` are the texts that `tree` was made of, `columns` those of the model, none
+    where they are not known. Raises CompileError.
     """
-    settings = annotation.settings
-    if not columns or DBT_TEST in settings.options:
-        return
-    conditions = annotation.expression, settings.where, settings.options.get("exclude_where")
-    texts = [text for text in conditions if isinstance(text, str) and '"' in text]
-    known = {name.lower() for name in columns} if texts else ()
-    for text in texts:
-        for token in tokenize(text):
-            written = text[token.start : token.end + 1]
-            if written.startswith('"') and token.text.lower() in known:
-                name = to_sql(column(token.text))
-                raise CompileError(
-                    f"{written} is a text in Spark's SQL, not the column {token.text}",
-                    span=locate(annotation.span, token.text),
-                    hint=f"for the column, write {name}; for the text, '{token.text}'",
-                )
+    texts = [text for text in written if text and '"' in text]
+    known = {name.lower() for name in columns} if texts else set()
+    named = {
+        token.text
+        for text in texts
+        for token in tokenize(text)
+        if text[token.start] == '"' and token.text.lower() in known
+    }
+    for literal in tree.find_all(exp.Literal) if named else ():
+        if literal.is_string and literal.this in named and _is_for_column(literal):
+            raise CompileError(
+                f'"{literal.this}" is a text in Spark\'s SQL, not the column {literal.this}',
+                span=locate(span, literal.this),
+                hint=f"write {to_sql(column(literal.this))}",
+            )
+
+
+def _is_for_column(literal: exp.Expr) -> bool:
+    """Whether a text stands where only a column makes sense."""
+    if isinstance(literal.parent, _ORDERINGS):
+        return True
+    for outer in _ancestors(literal):
+        if isinstance(outer, _COMPARISONS) or is_aggregate_node(outer):
+            return outer.find(exp.Column) is None
+    return False
 
 
 def refuse_broken_regex(expanded: exp.Expr, span: Span) -> None:

@@ -156,7 +156,7 @@ class _ModelCompiler:
         try:
             call = self.resolver.monitor(annotation)
             if call is not None:
-                refuse_quoted_columns(annotation, self._named.known)
+                self._refuse_quoted(annotation)
                 self.monitors.append(self._monitor(annotation, call))
                 return
             _refuse_monitor_settings(annotation)
@@ -194,9 +194,15 @@ class _ModelCompiler:
     def _predicate(self, annotation: Annotation) -> Predicate:
         """The predicate of an annotation without its thresholds. Raises CompileError."""
         predicate = self.resolver.predicate(annotation, self._named.known)
-        refuse_quoted_columns(annotation, self._named.known)
         self._named.require(predicate.metrics, annotation)
         return predicate
+
+    def _refuse_quoted(self, annotation: Annotation) -> None:
+        """Refuse columns in double quotes in what a monitor leaves out. Raises CompileError."""
+        text = annotation.settings.options.get("exclude_where")
+        if isinstance(text, str):
+            left_out = parse_expression(text, annotation.span)
+            refuse_quoted_columns(left_out, (text,), self._named.known or (), annotation.span)
 
     def _measured(
         self, predicate: Predicate, annotation: Annotation

@@ -139,6 +139,9 @@ class Resolver:
         self._refuse_pointless(expanded, annotation)
         misuse.refuse_ranks(expanded, predicates.metric_name, annotation.span)
         misuse.refuse_nested(expanded, annotation.span)
+        if DBT_TEST not in annotation.settings.options:
+            written = annotation.expression, annotation.settings.where
+            misuse.refuse_quoted_columns(expanded, written, columns or (), annotation.span)
         misuse.refuse_text_conditions(expanded, annotation.span)
         misuse.refuse_impossible_dates(expanded, annotation.span)
         misuse.refuse_empty_ranges(expanded, annotation.span)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from dqsql.dialect import quoted
 from dqsql.engine.csv_files import OTHER_ROWS, has_header, separator_of
 from dqsql.engine.parquet_files import UnevenFiles
-from dqsql.engine.paths import escaped, files_at, named_in, named_in_paths
+from dqsql.engine.paths import chosen_files, escaped, named_in, named_in_paths
 from dqsql.engine.values import widest_type
 from dqsql.errors import EngineError
 from dqsql.model.by_key import by_key
@@ -52,7 +52,7 @@ def headers_of(source: Source, options: Mapping[str, str]) -> dict[Path, Header]
     given = {name.lower(): value for name, value in options.items()}
     if not has_header(given) or (OTHER_ROWS | {"enforceschema", "quote"}) & given.keys():
         return {}
-    files = sorted(files_at(Path(source.path or "")) or ())
+    files = sorted(chosen_files(source.path, options)) if source.path else ()
     headers = {file: _header(file, separator_of(given)) for file in files}
     return {file: header for file, header in headers.items() if header is not None}
 
@@ -102,7 +102,7 @@ def common_schema(
     alike = by_key((header.line, file) for file, header in headers.items())
     if len(alike) < 2:
         return None
-    files = files_at(Path(source.path or "")) or ()
+    files = chosen_files(source.path or "", options)
     if any(f not in headers and f.stat().st_size for f in files):
         return None
     reader = spark.read.format("csv").options(**options)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dqsql.engine.paths import files_at, named_in_paths
+from dqsql.engine.paths import chosen_files, named_in_paths
 
 # Of more files the oldest and the newest are looked at, half of them each: columns come with time.
 _MOST = 2000
@@ -48,8 +48,10 @@ class UnevenFiles:
     unlike: Sequence[AlikeFiles] = ()
 
 
-def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
-    """The files at a path of this machine where some have columns that others lack.
+def uneven_files(
+    path: str, file_format: str = "parquet", options: Mapping[str, str] | None = None
+) -> UnevenFiles | None:
+    """The files that `options` choose at a path of this machine, where some lack columns of others.
 
     Spark can merge their schemas then (its option `mergeSchema`), but not where a column has whole
     numbers of 32 bits in one Parquet file and of 64 in another, though it can read both as the
@@ -57,7 +59,7 @@ def uneven_files(path: str, file_format: str = "parquet") -> UnevenFiles | None:
     it merge or find a schema where a file is empty, though it reads the others. None where all have
     the same columns.
     """
-    stats = {file: file.stat() for file in files_at(Path(path)) or ()}
+    stats = {file: file.stat() for file in chosen_files(path, options or {})}
     files = sorted((f for f in stats if stats[f].st_size), key=lambda f: (stats[f].st_mtime, f))
     are_empty = len(files) < len(stats)
     if not files or len(stats) < 2:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from glob import glob
 from pathlib import Path
 
@@ -53,6 +54,14 @@ def files_at(path: Path) -> list[Path] | None:
         elif place.is_file() and not is_hidden(place.name):
             files.append(place)
     return files or None
+
+
+def chosen_files(path: str, options: Mapping[str, str]) -> list[Path]:
+    """The files at a path of this machine that Spark reads by their names; none of other places."""
+    given = {name.lower(): value for name, value in options.items()}
+    names = _alternatives(given.get("pathglobfilter", "*"))
+    files = files_at(Path(path)) or ()
+    return [f for f in files if any(fnmatchcase(f.name, name) for name in names)]
 
 
 def named_in(file: Path, root: Path) -> Path:

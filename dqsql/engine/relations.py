@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 # The column that Spark adds where it has seen lines that are no JSON.
 _CORRUPT = "_corrupt_record"
+_EMPTY = "its files are empty: 0 bytes"
 # Bytes of a file that Spark does not split (spark.sql.files.openCostInBytes).
 _ONE_TASK = 4 * 2**20
 # The first line of a plan with costs that tells a size is that of the whole.
@@ -116,19 +117,21 @@ def register_source(
         put_view(rows, unquoted(source.relation))
         return options
     except SPARK_FAILURES as error:
+        files = files_at(Path(source.path)) or ()
+        are_empty = bool(files) and not any(f.stat().st_size for f in files)
         if condition_of(error).startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):
+            hint = "check path in the sources file"
+            if files and not read_by_spark(source.path):
+                hint = "its files lie in folders: write options: {recursiveFileLookup: true}"
             raise SourceNotFoundError(
                 f"{what} has no files at {source.path}",
                 span=place,
-                hint="its files lie in folders: write options: {recursiveFileLookup: true}"
-                if files_at(Path(source.path)) and not read_by_spark(source.path)
-                else "check path in the sources file",
+                hint=_EMPTY if are_empty else hint,
             ) from error
         problem = translate(error, f"cannot read {what}", place)
         if condition_of(error).startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")):
-            problem.hint = f"it is read as {file_format}: set `format` if that is wrong"
-            if not any(f.stat().st_size for f in files_at(Path(source.path)) or ()):
-                problem.hint = "its files are empty: 0 bytes"
+            hint = f"it is read as {file_format}: set `format` if that is wrong"
+            problem.hint = _EMPTY if are_empty else hint
         raise problem from error
 
 
@@ -165,7 +168,7 @@ def _uneven(source: Source) -> UnevenFiles | None:
     chosen = any(name.lower() == MERGE.lower() for name in source.options)
     if source.path is None or chosen or file_format not in ("parquet", "orc"):
         return None
-    return uneven_files(source.path, file_format)
+    return uneven_files(source.path, file_format, source.options)
 
 
 def register_model(

@@ -256,7 +256,8 @@ def quoted_fields(kind: str) -> str:
 
 
 def _name(name: str) -> str:
-    return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
+    # Types that people write have their quotes already.
+    return name if re.fullmatch(r"\w+|`.+`", name) else "`" + name.replace("`", "``") + "`"
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -78,7 +78,7 @@ def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> _Json
     made: _Json = {"name": plan.model.name, "physicalType": "table", "properties": []}
     rules: list[_Json] = []
     for check in plan.declared:
-        if AUTO in check.tags:
+        if isinstance(check, Monitor) and AUTO in check.tags:
             # Nobody has promised what a monitor of `auto` finds usual.
             continue
         own = properties.get((check.column or "").lower())

@@ -236,12 +236,15 @@ def test_a_file_that_goes_away_is_one_error(
     assert str(gone) in str(caught.value)
 
 
-def test_folders_that_go_away_are_passed_over(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, OLD, ADDED)
-    files = files_below(folder)
-    assert next(files).parent.name == "day=0"
-    shutil.rmtree(folder / "day=1")
-    assert list(files) == []
+def test_only_files_that_the_options_choose_are_looked_at(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table(OLD), tmp_path / "a_x.parquet")
+    pq.write_table(pa.table(OTHER_TYPE), tmp_path / "b_y.parquet")
+    (tmp_path / "c_x.parquet").touch()
+    options = {"pathGlobFilter": "*_{x,z}.parquet"}
+    source = Source("raw", "t", "`t_chosen`", Span("s.yml"), str(tmp_path), options=options)
+    assert {tuple(r) for r in read_source(spark, source).collect()} == {(1,), (2,)}
 
 
 @pytest.mark.parametrize("tables", [(OLD, ADDED), (ADDED, OLD)])

@@ -85,6 +85,10 @@ assert registry.all_kinds()
             "expect(coalesce(duplicate_count({c}), 0) < 10)",
         ),
         ({"rule": "validValues", "validValues": ["a", "b"]}, "accepted_values('a', 'b')"),
+        (
+            {"rule": "validValues", "validValues": ["a"], "mustBeGreaterThan": 9},
+            "expect(count_if({c} in ('a')) > 9)",
+        ),
     ],
 )
 def test_rules(rule: dict[str, Any], expression: str) -> None:

@@ -211,7 +211,7 @@ def test_an_export_divides_rows_alike_and_promises_nothing_that_is_learned(
 ) -> None:
     config = "{{ config(batch_by = \"concat('d', day)\", segment_by = ['c']) }}"
     sql = "select '1' as day, 'x' as c, id from {{ source('raw', 't') }}"
-    checks = "-- @cadence('daily') @expected_segments('x') @row_count > 1"
+    checks = "-- @cadence('daily') @expected_segments('x') @row_count > 1 {tags: [auto]}"
     project = new_project(f"{config}\n{sql}\n{checks}\n", "select id from range(9)")
     settings = (project.root / "dqsql_project.yml").read_text("utf-8")
     project.write({"dqsql_project.yml": f"{settings}monitors: auto\n"})
@@ -224,6 +224,18 @@ def test_an_export_divides_rows_alike_and_promises_nothing_that_is_learned(
     assert plan.model.config.segment_by == ("c",)
     said = {d.expression for d in plan.declared if not d.expression.startswith("schema_is")}
     assert said == {"cadence('daily')", "expected_segments('x')", "row_count > 1"}
+
+
+@pytest.mark.parametrize("value", ["2024-01-01", "[2024-01-01]", "{a: b}"])
+def test_what_divides_rows_is_a_text(new_project: NewProject, value: str) -> None:
+    custom = f"customProperties: [{{property: dqsql.segment_by, value: {value}}}]"
+    text = BOUNDS.replace("    properties:\n", f"    {custom}\n    properties:\n")
+    project = new_project("select 1 as a -- @not_null\n", files={"t.yaml": text})
+    result = CliRunner().invoke(
+        cli, ["contract", "import", "t.yaml", "--project-dir", str(project.root)]
+    )
+    assert result.exit_code == 2
+    assert "dqsql.segment_by a text or a list of texts" in result.stderr
 
 
 TOLERANT = """\

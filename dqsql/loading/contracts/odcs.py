@@ -109,12 +109,20 @@ class _Object:
             closed=self._own_words.get(CLOSED) is True,
             span=self.document.span(*self.keys),
             left=tuple(self.left),
-            config={
-                name.removeprefix("dqsql."): value
-                for name in (BATCH_BY, SEGMENT_BY)
-                if (value := self._own_words.get(name)) is not None
-            },
+            config=self._config(),
         )
+
+    def _config(self) -> dict[str, Any]:
+        batch_by, segment_by = (self._own_words.get(name) for name in (BATCH_BY, SEGMENT_BY))
+        config: dict[str, Any] = {"batch_by": batch_by, "segment_by": segment_by}
+        texts = segment_by if isinstance(segment_by, list) else [segment_by]
+        if not all(text is None or isinstance(text, str) for text in (batch_by, *texts)):
+            raise self.document.problem(
+                f"{BATCH_BY} is a text, and {SEGMENT_BY} a text or a list of texts",
+                *self.keys,
+                "customProperties",
+            )
+        return {name: value for name, value in config.items() if value}
 
     @property
     def _own_words(self) -> Mapping[str, Any]:

@@ -154,8 +154,12 @@ def _severity(text: str) -> Severity | None:
 def _of_library(rule: Mapping[str, Any], column: str | None) -> str:
     metric = str(rule.get("metric") or rule.get("rule") or "")
     if metric in _OLDER:
+        has_bounds = any(str(name).startswith("must") for name in rule)
+        if metric == "validValues" and has_bounds:
+            # It counts what is valid; what took its place counts the others.
+            return _share(f"count_if({{c}} in ({_listed(_valid(rule))}))", rule)
         metric = _OLDER[metric]
-        if metric != "rowCount" and not any(str(name).startswith("must") for name in rule):
+        if metric != "rowCount" and not has_bounds:
             rule = {**rule, "mustBe": 0}
     arguments = as_mapping(rule.get("arguments"))
     # An example of the standard has it one level too high.
@@ -181,9 +185,7 @@ def _of_library(rule: Mapping[str, Any], column: str | None) -> str:
         inside = f" or {{c}} in ({_listed(texts)})" if texts else ""
         return _share(f"count_if({{c}} is null{inside})", rule)
     if metric == "invalidValues":
-        given = arguments.get("validValues") or rule.get("validValues")
-        valid = [v for v in given if v is not None] if isinstance(given, list) else []
-        wrong = []
+        valid, wrong = _valid(rule), []
         if valid:
             wrong.append(f"{{c}} not in ({_listed(valid)})")
         if pattern:
@@ -194,6 +196,12 @@ def _of_library(rule: Mapping[str, Any], column: str | None) -> str:
             return f"accepted_values({_listed(valid)})"
         return _share(f"count_if({' or '.join(wrong)})", rule)
     raise Unfit(f"the metric {metric!r} is not in the standard")
+
+
+def _valid(rule: Mapping[str, Any]) -> list[Any]:
+    """The values that are valid, but for nulls."""
+    given = as_mapping(rule.get("arguments")).get("validValues") or rule.get("validValues")
+    return [v for v in given if v is not None] if isinstance(given, list) else []
 
 
 def _share(count: str, rule: Mapping[str, Any]) -> str:
