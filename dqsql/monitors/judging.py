@@ -230,6 +230,7 @@ class MonitorRun:
             accepted_by_review=self.accepted_by_review,
             store_failures=self.store_failures,
             end=self.end,
+            matching=self.place.matching,
         )
 
     def _add_warned(self, history: History, accepted: Sequence[str]) -> None:

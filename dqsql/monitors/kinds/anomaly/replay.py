@@ -77,7 +77,7 @@ class AnomalyReplay:
     def _obstacle(self, monitor: Monitor, call: AnomalyCall) -> str | None:
         if self.detector.context.metric(monitor, "metric") is None:
             return "its metric could not be computed"
-        failed = self.detector.excluded.error(call.exclude_where)
+        failed = self.detector.context.excluded.error(call.exclude_where)
         return None if failed is None else failed.message
 
     def _factors(self, monitor: Monitor) -> Mapping[str, float]:
