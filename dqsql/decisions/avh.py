@@ -28,22 +28,15 @@ from dqsql.decisions.coverage import select_clauses
 from dqsql.decisions.magnitudes import finite_values, usable
 from dqsql.decisions.program import (
     BY_ROWS,
-    COMPLETE,
-    COUNTED,
     ROWS,
-    SHARE_TOLERANCE,
     Clause,
     ClauseVerdict,
+    Held,
     Program,
     ProgramVerdict,
     Status,
     UsualRows,
-    bounds_for,
-    compared,
-    empty_by_chance,
-    is_next_whole,
-    limit_after_odd,
-    limits_by_rows,
+    held,
 )
 from dqsql.decisions.program_words import describe
 from dqsql.decisions.stationarity import Transform
@@ -176,22 +169,9 @@ def evaluate(
     Raises:
         DecisionError: a differenced metric has too short a history.
     """
-    usual = UsualRows() if program.bounds == "paper" else UsualRows.of(history.get(ROWS, ()))
-    rows, complete = (np.array([new.get(name, np.nan)], dtype=float) for name in (ROWS, COMPLETE))
-    empty = bool(empty_by_chance(program, history, complete, rows)[0])
+    batch = {name: np.array([value], dtype=float) for name, value in new.items()}
     verdicts = [
-        _evaluate_clause(
-            clause,
-            history.get(clause.metric, ()),
-            warned,
-            float(new.get(clause.metric, np.nan)),
-            program,
-            float(rows[0]),
-            usual,
-            empty,
-            program.bounds != "paper" and bool(is_next_whole(clause.metric, history, new)),
-        )
-        for clause in program.clauses
+        _clause_verdict(one, history, batch) for one in held(program, history, batch, 1, warned)
     ]
     rank: dict[Status, int] = {"fail": 0, "null": 1, "pass": 2}
     verdicts.sort(key=lambda v: (rank[v.status], -np.nan_to_num(v.score)))
@@ -398,53 +378,37 @@ def _join_sides(clauses: Sequence[Clause]) -> list[Clause]:
     return list(joined.values())
 
 
-def _evaluate_clause(
-    clause: Clause,
-    history: npt.ArrayLike,
-    warned: npt.NDArray[np.bool_] | None,
-    observed: float,
-    program: Program,
-    rows: float,
-    usual: UsualRows,
-    empty: bool,
-    next_whole: bool,
+def _clause_verdict(
+    one: Held, history: Mapping[str, npt.ArrayLike], new: Mapping[str, FloatArray]
 ) -> ClauseVerdict:
-    transform = clause.transform
-    judged, slack, fewer, after_odd = clause, 0.0, False, False
-    if clause.method == COUNTED:
-        lower, upper = bounds_for(clause, rows)
-        judged, slack = replace(clause, lower=lower, upper=upper), SHARE_TOLERANCE
-    else:
-        low, high = limits_by_rows(clause, np.array([rows]), usual)
-        fewer = (float(low[0]), float(high[0])) != (clause.lower, clause.upper)
-        if program.bounds != "paper":
-            wider = limit_after_odd(clause, history, high)
-            high, after_odd = wider, bool(wider[0] > high[0])
-        judged = replace(clause, lower=float(low[0]), upper=float(high[0]))
-    references = compared(clause, history, program.bounds, warned)
-    values = [float(transform.apply(past, observed)) for past in references]
-    within = [judged.lower - slack <= value <= judged.upper + slack for value in values]
-    place = within.index(True) if any(within) else 0
-    history = references[place]
-    lower, upper = (float(transform.undo(history, bound)) for bound in (judged.lower, judged.upper))
-    if transform.log and judged.lower == -np.inf:
+    """What a clause says of the one batch that it was held against."""
+    clause, transform = one.clause, one.clause.transform
+    observed, rows = (float(new.get(m, (np.nan,))[0]) for m in (clause.metric, ROWS))
+    least, largest = float(one.lower[0]), float(one.upper[0])
+    # The first reference by which it passes, if there is one.
+    place = int(one.within[:, 0].argmax())
+    value, reference = float(one.values[place, 0]), one.references[place]
+    lower, upper = (float(transform.undo(reference, bound)) for bound in (least, largest))
+    if transform.log and least == -np.inf:
         lower = -np.inf
     lower, upper = fpr_bounds.shown(clause.metric, lower, upper)
-    if np.isnan(observed):
-        status: Status = "pass" if clause.null_rate > program.fpr or empty else "null"
-        score = float("nan")
-    else:
-        score = fpr_bounds.score(values[place], judged.center, judged.lower, judged.upper)
-        status = "pass" if within[place] or next_whole else "fail"
+    is_null = np.isnan(observed)
+    status: Status = "pass" if not one.broken[0] else "null" if is_null else "fail"
+    score = np.nan if is_null else fpr_bounds.score(value, clause.center, least, largest)
     text = describe(clause, observed, lower, upper, status)
-    if after_odd:
+    if one.after_odd[0]:
         text += " The range is wider than usual: the batch before was odd, and a distance is to it."
-    if fewer:
-        own = rows < usual.few or bool(usual.are_hardly_any(np.array(rows)))
-        which, rows = ("this batch", rows) if own else ("the batch before", usual.last)
-        half, at_least = ("", usual.least) if rows < usual.few else ("half of ", usual.middle)
-        text += (
-            f" The range is wider than usual: {which} has {rows:,.0f} rows, and {half}those learned"
-            f" from have at least {at_least:,.0f}."
-        )
+    if one.by_rows[0]:
+        text += _few_rows(UsualRows.of(history[ROWS]), rows)
     return ClauseVerdict(clause, observed, lower, upper, score, status, text)
+
+
+def _few_rows(usual: UsualRows, rows: float) -> str:
+    """Why bounds are wider for a batch of so many rows, or for the batch before."""
+    own = rows < usual.few or bool(usual.are_hardly_any(np.array(rows)))
+    which, rows = ("this batch", rows) if own else ("the batch before", usual.last)
+    half, at_least = ("", usual.least) if rows < usual.few else ("half of ", usual.middle)
+    return (
+        f" The range is wider than usual: {which} has {rows:,.0f} rows, and {half}those learned"
+        f" from have at least {at_least:,.0f}."
+    )

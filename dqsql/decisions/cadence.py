@@ -19,6 +19,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dqsql.model.batches import UNIT_SECONDS, in_zone
+from dqsql.model.by_key import by_key
 from dqsql.model.results import CONSTRAINT, Result
 from dqsql.model.wording import first_of
 
@@ -453,9 +454,7 @@ def live_delays(
         ends: when batches ended and when they were first seen, in the order of their ends.
         step: from one batch to the next.
     """
-    runs: dict[dt.datetime, list[dt.timedelta]] = {}
-    for end, seen in ends:
-        runs.setdefault(seen, []).append(seen - end)
+    runs = by_key((seen, seen - end) for end, seen in ends)
     waits = [runs[seen] for seen in sorted(runs)]
     if waits and len(waits[0]) > 1:
         del waits[0]

@@ -199,42 +199,6 @@ def smoothed(reference: npt.ArrayLike, new: npt.ArrayLike) -> tuple[FloatArray, 
     return p / p.sum(), q / q.sum()
 
 
-def l1_distance(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
-    """Return the sum of absolute differences of shares, in [0, 2]; NaN without mass."""
-    p, q = _shares(reference), _shares(new)
-    return float("nan") if p is None or q is None else float(np.abs(p - q).sum())
-
-
-def l_inf_distance(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
-    """Return the largest absolute difference of shares, in [0, 1]; NaN without mass."""
-    p, q = _shares(reference), _shares(new)
-    return float("nan") if p is None or q is None else float(np.abs(p - q).max())
-
-
-def cosine_distance(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
-    """Return 1 - cosine similarity of the share vectors, in [0, 1]; NaN without mass."""
-    p, q = _shares(reference), _shares(new)
-    if p is None or q is None:
-        return float("nan")
-    similarity = float(p @ q) / float(np.sqrt((p @ p) * (q @ q)))
-    return float(np.clip(1.0 - similarity, 0.0, 1.0))
-
-
-def chi_squared_distance(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
-    """Return the two-sample chi-squared statistic per row, sum (p - q)^2 / (p + q), in [0, 2].
-
-    p and q are shares; multiplied by n/2 for two batches of n rows this is the usual statistic
-    of homogeneity. Freed of the row count, it does not move when only the volume does. NaN
-    without mass.
-    """
-    p, q = _shares(reference), _shares(new)
-    if p is None or q is None:
-        return float("nan")
-    total = p + q
-    keep = total > 0
-    return float((np.square(p - q)[keep] / total[keep]).sum())
-
-
 def numeric_distances(reference: NumericState, new: NumericState) -> dict[str, float]:
     """Return the five two-distribution metrics of a numeric column (paper, Table 3).
 
@@ -264,13 +228,31 @@ def categorical_distances(
     """
     shared = _shared_of_keys(reference, new)
     p, q = align_counts(reference, new, shared) if shared < 1 else _aligned(reference, new)
+    distances = {
+        **_distances_of_shares(_shares(p), _shares(q)),
+        "js_div": js_divergence(p, q),
+        "kl_div": kl_divergence(p, q),
+    }
+    return {f"{prefix}{name}": value for name, value in distances.items()}
+
+
+def _distances_of_shares(p: FloatArray | None, q: FloatArray | None) -> dict[str, float]:
+    """Four distances of two vectors of shares, each 0 if they are equal; NaN without mass.
+
+    At most 2, 1, 1 and 2. The last is the two-sample chi-squared statistic per row: multiplied by
+    n/2 for two batches of n rows it is the usual statistic of homogeneity. Freed of the row count,
+    it does not move when only the volume does.
+    """
+    if p is None or q is None:
+        return dict.fromkeys(("l_1", "l_inf", "cosine", "chi_squared"), float("nan"))
+    apart, total = np.abs(p - q), p + q
+    keep = total > 0
+    similarity = float(p @ q) / float(np.sqrt((p @ p) * (q @ q)))
     return {
-        f"{prefix}l_1": l1_distance(p, q),
-        f"{prefix}l_inf": l_inf_distance(p, q),
-        f"{prefix}cosine": cosine_distance(p, q),
-        f"{prefix}chi_squared": chi_squared_distance(p, q),
-        f"{prefix}js_div": js_divergence(p, q),
-        f"{prefix}kl_div": kl_divergence(p, q),
+        "l_1": float(apart.sum()),
+        "l_inf": float(apart.max()),
+        "cosine": float(np.clip(1.0 - similarity, 0.0, 1.0)),
+        "chi_squared": float((np.square(apart)[keep] / total[keep]).sum()),
     }
 
 

@@ -1,8 +1,8 @@
 """One bad batch as one finding: its symptoms ranked, root symptoms first.
 
 Metrics of one batch depend on each other: half the rows gone moves sums, counts and distinct counts
-of every column; nulls in a column move its mean. `group_findings` makes one finding of what the
-monitors found in a batch of a model, and ranks the symptoms:
+of every column; nulls in a column move its mean. `group_findings` ranks what the monitors found in
+a batch of a model, as one finding:
 
 1. By what causes what: schema, then volume, repeated keys, freshness, nulls, types and patterns,
    then values and their distribution, then the vector of all metrics (novelty), which only restates
@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from dqsql.model.by_key import by_key
 from dqsql.model.metric_traits import COMPLETENESS_METRICS, DISTRIBUTION_METRICS, ROW_DRIVEN_METRICS
 
 # A symptom shown by at least this share of the segments is one of the whole batch.
@@ -53,7 +54,6 @@ _STAGES: Mapping[str, int] = {
         ("pattern", "matches", "type_consistency", "type_count", "data_type"), CONFORMITY
     ),
 }
-_SEVERITY = {"error": 0, "warn": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,66 +92,18 @@ class Symptom:
         return _STAGES.get(self.metric, VALUES)
 
 
-@dataclass(frozen=True, slots=True)
-class RankedSymptom:
-    """A symptom and the one that explains it, None for a root."""
-
-    symptom: Symptom
-    cause: Symptom | None = None
-
-    @property
-    def is_root(self) -> bool:
-        """Whether no other symptom explains it."""
-        return self.cause is None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupedFinding:
-    """All symptoms of one batch of a model.
-
-    Attributes:
-        severity: the worst of the symptoms'.
-        symptoms: ranked, roots first.
-        segments: segments that explain the finding; empty if it is about all rows.
-    """
-
-    severity: str
-    symptoms: tuple[RankedSymptom, ...]
-    segments: tuple[str, ...] = ()
-
-    @property
-    def roots(self) -> tuple[Symptom, ...]:
-        """Symptoms that no other one explains."""
-        return tuple(r.symptom for r in self.symptoms if r.is_root)
-
-
-@dataclass(slots=True)
-class _Causes:
-    """Symptoms by what they can explain, best first."""
-
-    whole: dict[str | None, list[Symptom]] = field(default_factory=dict)
-    columns: dict[tuple[str | None, str], list[Symptom]] = field(default_factory=dict)
-    keys: dict[str | None, Symptom] = field(default_factory=dict)
-
-
 def group_findings(
     symptoms: Iterable[Symptom], segments: int | None = None
-) -> GroupedFinding | None:
-    """Make one finding of what was found in one batch of a model; None if nothing was.
+) -> list[tuple[Symptom, Symptom | None]]:
+    """Rank what was found in one batch of a model, each symptom with the one that explains it.
 
-    `segments` is how many the batch has; None if it is not known.
+    Root symptoms, which no other one explains, come first. `segments` is how many the batch has;
+    None if it is not known.
     """
-    sorted_symptoms = sorted(symptoms, key=_rank)
-    if not sorted_symptoms:
-        return None
-    where = _segment_causes(sorted_symptoms, segments)
-    causes = _causes(sorted_symptoms)
-    ranked = [RankedSymptom(s, where.get(id(s)) or _cause(s, causes)) for s in sorted_symptoms]
-    ranked.sort(key=lambda r: (not r.is_root, _rank(r.symptom)))
-    named = {r.symptom.segment for r in ranked if r.is_root}
-    about = tuple(sorted(s for s in named if s is not None)) if None not in named else ()
-    severity = min((s.severity for s in sorted_symptoms), key=lambda s: _SEVERITY.get(s, 2))
-    return GroupedFinding(severity, tuple(ranked), about)
+    ranked = sorted(symptoms, key=_rank)
+    where, causes = _segment_causes(ranked, segments), _Causes(ranked)
+    explained = [(s, where.get(id(s)) or causes.of(s)) for s in ranked]
+    return sorted(explained, key=lambda pair: pair[1] is not None)
 
 
 def _rank(symptom: Symptom) -> tuple[object, ...]:
@@ -161,7 +113,7 @@ def _rank(symptom: Symptom) -> tuple[object, ...]:
     rare = 1.0 if symptom.p_value is None else symptom.p_value
     return (
         symptom.stage,
-        _SEVERITY.get(symptom.severity, 2),
+        symptom.severity != "error",
         -far,
         rare,
         symptom.column or "",
@@ -170,56 +122,44 @@ def _rank(symptom: Symptom) -> tuple[object, ...]:
     )
 
 
-def _causes(symptoms: Sequence[Symptom]) -> _Causes:
-    causes = _Causes()
-    for symptom in symptoms:
-        if symptom.stage == KEYS:
-            causes.keys.setdefault(symptom.segment, symptom)
+class _Causes:
+    """What can explain the symptoms of each segment; they come best first."""
+
+    def __init__(self, ranked: Sequence[Symptom]) -> None:
+        self.of_place = by_key(((s.segment, s.column), s) for s in ranked)
+        self.first = {s.segment: s for s in reversed(ranked)}
+        self.keys = {s.segment: s for s in reversed(ranked) if s.stage == KEYS}
+
+    def of(self, symptom: Symptom) -> Symptom | None:
+        """The first symptom of the same segment that explains this one."""
+        if symptom.stage == VECTOR:
+            first = self.first[symptom.segment]
+            return first if first.stage < VECTOR else None
+        whole = self.of_place.get((symptom.segment, None), [])
+        schema = [s for s in whole if s.stage == SCHEMA and s.stage < symptom.stage]
         if symptom.column is None:
-            causes.whole.setdefault(symptom.segment, []).append(symptom)
-        else:
-            causes.columns.setdefault((symptom.segment, symptom.column), []).append(symptom)
-    return causes
-
-
-def _cause(symptom: Symptom, causes: _Causes) -> Symptom | None:
-    """The first symptom of the same segment that explains this one."""
-    whole = causes.whole.get(symptom.segment, [])
-    if symptom.stage == VECTOR:
-        others = [s for s in whole if s.stage < VECTOR]
-        columns = [
-            group[0]
-            for (segment, _), group in causes.columns.items()
-            if segment == symptom.segment and group[0].stage < VECTOR
-        ]
-        return min([*others, *columns], key=_rank, default=None)
-    schema = [s for s in whole if s.stage == SCHEMA and s.stage < symptom.stage]
-    if symptom.column is None:
-        # Several checks and monitors may watch the number of rows.
-        alike = [s for s in whole if s.stage == VOLUME and s.metric == symptom.metric]
-        if alike and alike[0] is not symptom:
-            return alike[0]
-        return schema[0] if schema and symptom.stage == CONFORMITY else None
-    mine = causes.columns.get((symptom.segment, symptom.column), [])
-    earlier = [s for s in mine if s.stage < symptom.stage]
-    if earlier:
-        return earlier[0]
-    volume = [s for s in whole if s.stage == VOLUME]
-    if volume and symptom.metric in ROW_DRIVEN_METRICS:
-        return volume[0]
-    if symptom.metric == "unique_ratio" and symptom.segment in causes.keys:
-        return causes.keys[symptom.segment]
-    same = [s for s in mine if s.stage == symptom.stage and s is not symptom]
-    return same[0] if same and _rank(same[0]) < _rank(symptom) else None
+            # Several checks and monitors may watch the number of rows.
+            alike = [s for s in whole if s.stage == VOLUME and s.metric == symptom.metric]
+            if alike and alike[0] is not symptom:
+                return alike[0]
+            return schema[0] if schema and symptom.stage == CONFORMITY else None
+        mine = self.of_place[symptom.segment, symptom.column]
+        earlier = [s for s in mine if s.stage < symptom.stage]
+        if earlier:
+            return earlier[0]
+        volume = [s for s in whole if s.stage == VOLUME]
+        if volume and symptom.metric in ROW_DRIVEN_METRICS:
+            return volume[0]
+        if symptom.metric == "unique_ratio" and symptom.segment in self.keys:
+            return self.keys[symptom.segment]
+        same = [s for s in mine if s.stage == symptom.stage and s is not symptom]
+        return same[0] if same and _rank(same[0]) < _rank(symptom) else None
 
 
 def _segment_causes(symptoms: Sequence[Symptom], segments: int | None) -> dict[int, Symptom]:
     """Per symptom (by identity) the same one of the whole, or of a segment, that explains it."""
-    alike: dict[tuple[str, str | None], list[Symptom]] = {}
-    for symptom in symptoms:
-        alike.setdefault((symptom.metric, symptom.column), []).append(symptom)
     causes: dict[int, Symptom] = {}
-    for group in alike.values():
+    for group in by_key(((s.metric, s.column), s) for s in symptoms).values():
         whole = [s for s in group if s.segment is None]
         parts = [s for s in group if s.segment is not None]
         if not whole or not parts:

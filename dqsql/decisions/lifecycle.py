@@ -12,6 +12,7 @@ from typing import Any
 
 from dqsql.decisions.cadence import misses_next
 from dqsql.model.batches import batch_order, in_zone
+from dqsql.model.by_key import by_key
 from dqsql.model.results import (
     ACKNOWLEDGED,
     MUTED,
@@ -156,11 +157,8 @@ def ends_later(row: Mapping[str, Any]) -> bool:
 
 
 def _by_check(results: Iterable[Result]) -> dict[str, dict[str, list[Result]]]:
-    results_by_check: dict[str, dict[str, list[Result]]] = {}
-    for result in results:
-        by_batch = results_by_check.setdefault(result.check_id, {})
-        by_batch.setdefault(result.batch or "", []).append(result)
-    return results_by_check
+    by_check = by_key((r.check_id, r) for r in results)
+    return {check: by_key((r.batch or "", r) for r in mine) for check, mine in by_check.items()}
 
 
 def _is_pass(verdicts: Sequence[Result]) -> bool:
@@ -371,9 +369,7 @@ def _message(bad: Sequence[Row]) -> Row:
 
 def _segments(bad: Sequence[Row], known: Iterable[str] | None) -> Row:
     """The segments of the worst verdicts on each batch beside those that are known."""
-    by_batch: dict[str, list[Status]] = {}
-    for row in bad:
-        by_batch.setdefault(row["batch"], []).append(Status(row["status"]))
+    by_batch = by_key((row["batch"], Status(row["status"])) for row in bad)
     worst = {batch: worst_status(statuses).value for batch, statuses in by_batch.items()}
     segments = {v["segment"] for v in bad if v["segment"] and v["status"] == worst[v["batch"]]}
     return {"segments": sorted(segments.union(known or ()))}

@@ -261,15 +261,11 @@ def _at_rate(
 
 def scaled(training: FloatArray, tested: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Scale to [0, 1] on the training batches; a metric without variation keeps its unit."""
-    low = training.min(axis=0)
-    width = full_widths(training, np.ptp(training, axis=0))
-    return (training - low) / width, infinite_if_larger((tested - low) / width)
-
-
-def full_widths(training: FloatArray, widths: FloatArray) -> FloatArray:
-    """Return what metrics are divided by: ranges, and 1 where a range is nothing but rounding."""
+    low, widths = training.min(axis=0), np.ptp(training, axis=0)
+    # A range that is nothing but rounding is none.
     rounding = _ROUNDING * np.abs(training).max(axis=0)
-    return np.where(widths > rounding, widths, 1.0)
+    width = np.where(widths > rounding, widths, 1.0)
+    return (training - low) / width, infinite_if_larger((tested - low) / width)
 
 
 def _full_space(training: FloatArray, tested: FloatArray, config: NoveltyConfig) -> _Scored:

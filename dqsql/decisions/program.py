@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.beta_binomial import BetaBinomial, share_limit
 from dqsql.decisions.magnitudes import finite_values, without_outliers
 from dqsql.decisions.stationarity import Transform
@@ -198,7 +198,7 @@ class UsualRows(NamedTuple):
     last: float = float("nan")
     middle: float = 0.0
 
-    def are_hardly_any(self, rows: FloatArray) -> npt.NDArray[np.bool_]:
+    def are_hardly_any(self, rows: FloatArray) -> BoolArray:
         """Whether rows are so few that values hardly say anything, where most have many more."""
         return np.asarray((rows < _HARDLY_ANY) & (rows < self.middle / 2))
 
@@ -296,21 +296,26 @@ def limit_after_odd(clause: Clause, history: npt.ArrayLike, upper: FloatArray) -
 
 def outside(
     clause: Clause, values: FloatArray, rows: FloatArray, factors: Sequence[float] = (1.0,)
-) -> npt.NDArray[np.bool_]:
+) -> BoolArray:
     """Return which values break the bound, one row for each factor; NaN does not.
 
     `rows` are those of the batches that the values are of; a factor says how much further out than
     the bound a value must lie.
     """
-    sizes, which = np.unique(np.nan_to_num(rows), return_inverse=True)
-    limits = np.array([bounds_for(clause, size) for size in sizes.tolist()]).reshape(-1, 2)[which]
+    lower, upper = _limits_of_shares(clause, rows).T
     moved = clause.center + (values - clause.center) / np.array(factors)[:, None]
-    low, high = limits[:, 0] - SHARE_TOLERANCE, limits[:, 1] + SHARE_TOLERANCE
+    low, high = lower - SHARE_TOLERANCE, upper + SHARE_TOLERANCE
     return np.asarray((moved < low) | (moved > high), dtype=np.bool_)
 
 
+def _limits_of_shares(clause: Clause, rows: FloatArray) -> FloatArray:
+    """Return the bounds for batches of so many rows each, N x 2; see `bounds_for`."""
+    sizes, which = np.unique(np.nan_to_num(rows), return_inverse=True)
+    return np.array([bounds_for(clause, size) for size in sizes.tolist()]).reshape(-1, 2)[which]
+
+
 def compared(
-    clause: Clause, history: npt.ArrayLike, bounds: str, warned: npt.NDArray[np.bool_] | None = None
+    clause: Clause, history: npt.ArrayLike, bounds: str, warned: BoolArray | None = None
 ) -> tuple[npt.ArrayLike, ...]:
     """Return the histories that a difference may be taken against: without a lone odd batch first.
 
@@ -329,46 +334,84 @@ def compared(
     return (usual, passed) if clause.transform.reaches(passed) else (usual,)
 
 
+class Held(NamedTuple):
+    """One clause held against N possible next batches.
+
+    `values` are transformed, R x N for each of R `references` (see `compared`), and the bounds on
+    them for each batch: wider than the clause's `by_rows` if it has few, `after_odd` ones if the
+    batch before was odd. `within` says which values keep them, `broken` which batches do not pass.
+    """
+
+    clause: Clause
+    references: tuple[npt.ArrayLike, ...]
+    values: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    within: BoolArray
+    broken: BoolArray
+    by_rows: BoolArray
+    after_odd: BoolArray
+
+
+def held(
+    program: Program,
+    history: Mapping[str, npt.ArrayLike],
+    new: Mapping[str, FloatArray],
+    size: int,
+    warned: BoolArray | None = None,
+) -> list[Held]:
+    """Hold a program's clauses against many possible next batches.
+
+    There are `size` of them, with as many values of each metric in `new`: NaN for none, which
+    passes only where good batches have none either. `history` and `warned` are as for
+    `dqsql.decisions.avh.evaluate`.
+    """
+    none = np.full(size, np.nan)
+    rows, calibrated = new.get(ROWS, none), program.bounds != "paper"
+    usual = UsualRows.of(history.get(ROWS, ())) if calibrated else UsualRows()
+    empty = empty_by_chance(program, history, new.get(COMPLETE, none), rows)
+    clauses = []
+    for clause in program.clauses:
+        past, observed = history.get(clause.metric, ()), new.get(clause.metric, none)
+        references = compared(clause, past, program.bounds, warned)
+        values = np.array([clause.transform.apply(p, observed) for p in references])
+        by_rows = after_odd = np.zeros(size, dtype=np.bool_)
+        slack, next_whole = 0.0, np.zeros(size, dtype=np.bool_)
+        if clause.method == COUNTED:
+            (lower, upper), slack = _limits_of_shares(clause, rows).T, SHARE_TOLERANCE
+        else:
+            lower, upper = limits_by_rows(clause, rows, usual)
+            by_rows = (lower != clause.lower) | (upper != clause.upper)
+            if calibrated:
+                wider = limit_after_odd(clause, past, upper)
+                upper, after_odd = wider, wider > upper
+                next_whole = is_next_whole(clause.metric, history, new)
+        within = (values >= lower - slack) & (values <= upper + slack)
+        may_be_null = empty | (clause.null_rate > program.fpr)
+        broken = ~(within.any(axis=0) | next_whole | (np.isnan(observed) & may_be_null))
+        clauses.append(
+            Held(clause, references, values, lower, upper, within, broken, by_rows, after_odd)
+        )
+    return clauses
+
+
 def breaks(
     program: Program,
     history: Mapping[str, npt.ArrayLike],
-    new: Mapping[str, npt.NDArray[np.float64]],
+    new: Mapping[str, FloatArray],
     size: int,
-    warned: npt.NDArray[np.bool_] | None = None,
-) -> npt.NDArray[np.bool_]:
-    """Return which of many possible next batches a program would not pass.
-
-    There are `size` of them, with as many values of each metric in `new`: NaN for none, which
-    passes only where good batches have none either. `history` and `warned` are as for `evaluate`.
-    """
-    out = np.zeros(size, dtype=bool)
-    rows = np.asarray(new.get(ROWS, np.full(size, np.nan)), dtype=float)
-    usual = UsualRows() if program.bounds == "paper" else UsualRows.of(history.get(ROWS, ()))
-    empty = empty_by_chance(program, history, new.get(COMPLETE, np.full(size, np.nan)), rows)
-    for clause in program.clauses:
-        if clause.method == COUNTED:
-            out |= outside(clause, new[clause.metric], rows)[0]
-            if clause.null_rate <= program.fpr:
-                out |= np.isnan(new[clause.metric]) & ~empty
-            continue
-        past = compared(clause, history.get(clause.metric, ()), program.bounds, warned)
-        values = np.array([clause.transform.apply(p, new[clause.metric]) for p in past])
-        lower, upper = limits_by_rows(clause, rows, usual)
-        if program.bounds != "paper":
-            upper = limit_after_odd(clause, history.get(clause.metric, ()), upper)
-        broken = ~((values >= lower) & (values <= upper)).any(axis=0)
-        if program.bounds != "paper":
-            broken &= ~is_next_whole(clause.metric, history, new)
-        none = np.isnan(values).any(axis=0)
-        if clause.null_rate > program.fpr:
-            broken &= ~none
-        out |= broken & ~(empty & none)
+    warned: BoolArray | None = None,
+) -> BoolArray:
+    """Return which of many possible next batches a program would not pass; see `held`."""
+    out = np.zeros(size, dtype=np.bool_)
+    for one in held(program, history, new, size, warned):
+        out |= one.broken
     return out
 
 
 def is_next_whole(
     metric: str, history: Mapping[str, npt.ArrayLike], new: Mapping[str, Any]
-) -> npt.NDArray[np.bool_]:
+) -> BoolArray:
     """Return which quartiles of whole numbers are no more than one away from one of before.
 
     Where a quarter of the ratings are 3 or less, the quartile is 3 on one day and 4 on the next.
@@ -390,7 +433,7 @@ def empty_by_chance(
     history: Mapping[str, npt.ArrayLike],
     complete: npt.ArrayLike,
     rows: npt.ArrayLike,
-) -> npt.NDArray[np.bool_]:
+) -> BoolArray:
     """Return which batches may have no value of the column by chance.
 
     Few rows of a column that is mostly null may have none: then its other metrics have none, too.

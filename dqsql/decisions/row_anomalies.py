@@ -33,6 +33,7 @@ from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import BetaBinomial, learn, share_limit
 from dqsql.decisions.magnitudes import finite_values
 from dqsql.errors import DecisionError
+from dqsql.model.by_key import by_key
 
 # A column: numbers with NaN for nulls, or texts with None for them.
 Column = FloatArray | Sequence[str | None]
@@ -170,14 +171,11 @@ def _news(values: Sequence[str | None], batches: npt.NDArray[np.int64]) -> float
     """The median share of a batch's rows whose value no batch before had."""
     seen: set[str] = set()
     shares: list[float] = []
-    places: dict[int, list[str]] = {}
-    for value, batch in zip(values, batches, strict=True):
-        if value is not None:
-            places.setdefault(int(batch), []).append(value)
-    for batch in sorted(places):
+    pairs = zip(batches.tolist(), values, strict=True)
+    for _, own in sorted(by_key((batch, v) for batch, v in pairs if v is not None).items()):
         if seen:
-            shares.append(float(np.mean([v not in seen for v in places[batch]])))
-        seen.update(places[batch])
+            shares.append(float(np.mean([v not in seen for v in own])))
+        seen.update(own)
     return float(np.median(shares)) if shares else 0.0
 
 

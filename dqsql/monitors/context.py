@@ -93,7 +93,8 @@ class MonitorContext:
     what finds all odd rows of a batch.
     `settings` are those of the project, by kind of monitor. `accepted_by_review` are batches that
     a person accepted. `store_failures` says whether rows are kept where a monitor does not say.
-    `end` is where the batches end that the run looks for, if it was given one.
+    `end` is where the batches end that the run looks for, if it was given one. `matching` says
+    which batches meet a SQL condition; `excluded` are those that `exclude_where` leaves out.
     """
 
     plan: Plan
@@ -111,10 +112,13 @@ class MonitorContext:
     settings: Mapping[str, Any] = field(default_factory=dict)
     accepted_by_review: frozenset[str] = frozenset()
     end: str | None = None
+    matching: Matching = lambda batches, where: ()
+    excluded: Exclusions = field(init=False, repr=False)
     _by_alias: dict[str, Metric] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._by_alias = {m.alias: m for m in self.plan.metrics}
+        self.excluded = Exclusions(self.matching, self.history.known)
 
     def metric(self, monitor: Monitor, name: str) -> Metric | None:
         """The metric that a monitor knows by a name, or None where it could not be computed."""

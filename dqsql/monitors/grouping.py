@@ -58,15 +58,21 @@ def _of_batch(results: Iterable[Result]) -> BatchFinding | None:
     check_ids = {by_id[str(s.key)].check_id for s in symptoms if s.metric != "row_count"}
     decided = (r for r in every if r.segment is not None and r.status is not Status.SKIPPED)
     segments = {r.segment for r in decided if not check_ids or r.check_id in check_ids}
-    group = group_findings(symptoms, len(segments) or None)
-    if group is None:
-        return None
-    ranked = tuple(
-        RankedFinding(by_id[str(s.symptom.key)], by_id[str(s.cause.key)] if s.cause else None)
-        for s in group.symptoms
+    findings = tuple(
+        RankedFinding(by_id[str(s.key)], None if cause is None else by_id[str(cause.key)])
+        for s, cause in group_findings(symptoms, len(segments) or None)
     )
-    severity = Severity(group.severity)
-    return BatchFinding(first.model, first.batch or "", severity, ranked, group.segments)
+    if not findings:
+        return None
+    failed = any(r.status is Status.FAIL for r in by_id.values())
+    roots = {f.result.segment for f in findings if f.cause is None}
+    return BatchFinding(
+        first.model,
+        first.batch or "",
+        Severity.ERROR if failed else Severity.WARN,
+        findings,
+        () if None in roots else tuple(sorted(map(str, roots))),
+    )
 
 
 def symptom_of(result: Result) -> Symptom:

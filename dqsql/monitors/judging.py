@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shlex
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +19,7 @@ from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.ledger import unlike_segmented
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
+from dqsql.model.by_key import by_key
 from dqsql.model.monitors import Rates
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import CheckModel, Severity
@@ -98,10 +99,6 @@ class MonitorRun:
         """
         self.on_step("asking the monitors")
         ordered, values = sorted(batches, key=batch_order), list(values)
-        by_batch: dict[str, list[Result]] = defaultdict(list)
-        for result in results:
-            if result.batch is not None:
-                by_batch[result.batch].append(result)
         kinds = list(kinds_of(self.place.plan))
         plan, known = self.place.plan, self.place.ledger
         streaks = streaks_of(plan, plan.monitors, self.place.store, known, ordered)
@@ -109,13 +106,12 @@ class MonitorRun:
         judged_results = streaks.judged(first.results)
         if all(kind.reach is None for kind in kinds):
             return replace(first, results=tuple(judged_results))
-        for result in judged_results:
-            by_batch[result.batch or ""].append(result)
+        by_batch = by_key((r.batch, r) for r in (*results, *judged_results))
         before = self._before_scan.after_scan()
         context = self._context(ordered, rows, before)
         context.history.add(values)
         detectors = [(k, k.detector(self.place, context)) for k in kinds if k.reach is not None]
-        sound = [b for b in ordered if self._sound(b, by_batch[b])]
+        sound = [b for b in ordered if self._sound(b, by_batch.get(b, ()))]
         for _, detector in detectors:
             detector.prepare(sound)
         open_ones = Waiting.of(plan, known, ordered, rows, self.now, finds_new=self.finds_new)
@@ -132,7 +128,7 @@ class MonitorRun:
             )
             self._note_warned(context.history, new)
             judged_results += new
-            verdicts = [*by_batch[batch], *new]
+            verdicts = [*by_batch.get(batch, ()), *new]
             if self._sound(batch, verdicts):
                 context.history.accept(batch)
                 before.add(batch, accepted=True)
@@ -234,6 +230,7 @@ class MonitorRun:
             accepted_by_review=self.accepted_by_review,
             store_failures=self.store_failures,
             end=self.end,
+            matching=self.place.matching,
         )
 
     def _add_warned(self, history: History, accepted: Sequence[str]) -> None:

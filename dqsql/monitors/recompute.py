@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dqsql.decisions.magnitudes import finite
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Monitor, Plan
 from dqsql.monitors.history import History, MetricKey
@@ -160,11 +161,7 @@ def _equal(one: Any, other: Any) -> bool:
     if isinstance(first, float | int) and isinstance(second, float | int):
         return math.isclose(first, second, rel_tol=_TOLERANCE, abs_tol=1e-12)
     # What is not finite is stored as null.
-    return bool(_finite(first) == _finite(second))
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return bool(finite(first) == finite(second))
 
 
 def stored_number(value: Any) -> Any:

@@ -146,21 +146,21 @@ class _Backtest:
         rejected = {b for b in batches if ledger[b].status is BatchStatus.REJECTED}
         flagged = rejected | {b for b in batches if ledger[b].status is BatchStatus.FLAGGED}
         now = dt.datetime.now(dt.UTC)
-        learners = self.stored.learners(plan, "", now, replayers(), self.newest)
+        context, learners = self.stored.learners(plan, "", now, replayers(), self.newest)
         # They are no part of the learners' history.
         measured = stored_metrics(self.stored.store, name, sorted(flagged))
-        learners.context.history.add_metrics(measured)
+        context.history.add_metrics(measured)
         start = time.process_time()
         replayed = [
             one
-            for learner in learners.by_kind.values()
+            for learner in learners.values()
             for one in replays_of(learner, batches, flagged, self.rates)
         ]
         seconds = time.process_time() - start
-        others = [m for m in learners.plan.monitors if m.kind not in learners.by_kind]
+        others = [m for m in context.plan.monitors if m.kind not in learners]
         results = stored_rows(self.stored.store, RESULTS, name, batches if others else ())
         decided = sum(r.accepted + r.flagged for r in replayed)
-        watched = {a for m in learners.plan.monitors for a in m.metrics}
+        watched = {a for m in context.plan.monitors for a in m.metrics}
         return ModelBacktest(
             model=name,
             first=batches[0] if batches else None,

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.monitors import for_types
@@ -34,15 +34,6 @@ if TYPE_CHECKING:
 
 
 L = TypeVar("L", bound=Replayer)
-
-
-@dataclass(frozen=True)
-class Learners(Generic[L]):
-    """The learners of one model by kind of monitor, and what they know."""
-
-    plan: Plan
-    context: MonitorContext
-    by_kind: Mapping[str, L]
 
 
 @dataclass(frozen=True)
@@ -74,11 +65,10 @@ class Stored:
         now: dt.datetime,
         makers: Mapping[str, Callable[[Workplace, MonitorContext], L]],
         replayed: int = 0,
-    ) -> Learners[L]:
-        """The learners of a model, whose history ends behind its newest accepted batch.
+    ) -> tuple[MonitorContext, Mapping[str, L]]:
+        """What is known behind the newest accepted batch of a model, and its learners by kind.
 
-        `makers` make them, by kind of monitor. `replayed` is how many of the newest batches they
-        will decide on.
+        `makers` make these. `replayed` is how many of the newest batches they will decide on.
         Spark looks at the model's columns, not at its rows. Raises DqsqlError.
         """
         types, batch_type = self._types(plan)
@@ -102,8 +92,7 @@ class Stored:
         )
         context = run.after_all()
         kinds = {m.kind for m in plan.monitors}
-        by_kind = {k: make(run.place, context) for k, make in makers.items() if k in kinds}
-        return Learners(run.place.plan, context, by_kind)
+        return context, {k: make(run.place, context) for k, make in makers.items() if k in kinds}
 
     def _types(self, plan: Plan) -> tuple[Mapping[str, str], str]:
         """The Spark types of the model's columns, and of its batches."""
@@ -190,10 +179,10 @@ def _fit_model(stored: Stored, plan: Plan, run_id: str, now: dt.datetime, step: 
     name = plan.model.name
     step(f"{name}: learning")
     try:
-        work = stored.learners(plan, run_id, now, learners())
-        learned = [one for learner in work.by_kind.values() for one in learner.learn()]
+        context, by_kind = stored.learners(plan, run_id, now, learners())
+        learned = [one for learner in by_kind.values() for one in learner.learn()]
         known = [m.id for m in plan.monitors]
-        rows = work.context.programs.rows(name, known, run_id, now)
+        rows = context.programs.rows(name, known, run_id, now)
         if rows:
             stored.store.replace_partition(PROGRAMS, rows)
     except DqsqlError as error:

@@ -134,13 +134,11 @@ def _write(
         return IndexResult(location(store), index_size(store), tuple(sorted(frames)), notes)
 
 
-def show(
-    where: Where, *, limit: int = 20, max_fpr: float = 0.1, spark: SparkSession | None = None
-) -> IndexContent:
+def show(where: Where, *, limit: int = 20, spark: SparkSession | None = None) -> IndexContent:
     """The head of the index: the common domains of the lake. Raises DqsqlError."""
     project = where.project()
     with open_tables(project, spark) as store:
-        head = lake_index(store).head(limit, max_fpr=max_fpr)
+        head = lake_index(store).head(limit)
         return IndexContent(location(store), index_size(store), tuple(head))
 
 

@@ -14,6 +14,7 @@ from dqsql.decisions.reviews import newest_rows, waiting_batches
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 from dqsql.model.batches import batch_order, wall_time_of
+from dqsql.model.by_key import by_key
 from dqsql.model.project import Project, models_read_anew
 from dqsql.model.results import BatchStatus, Result, Status
 from dqsql.model.table import Table
@@ -185,10 +186,7 @@ class _ReportReader:
 
     def by_model(self, table: Table) -> dict[str, list[Mapping[str, Any]]]:
         """The rows of a small table by model."""
-        rows: dict[str, list[Mapping[str, Any]]] = {}
-        for row in self.store.rows(table):
-            rows.setdefault(row["model"], []).append(row)
-        return rows
+        return by_key((row["model"], row) for row in self.store.rows(table))
 
     def model(
         self,

@@ -29,6 +29,7 @@ from dqsql.engine.ledger import batch_record, ledger_rows
 from dqsql.engine.verdicts import StoredVerdicts
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import as_known, batch_order
+from dqsql.model.by_key import by_key
 from dqsql.model.project import Project, models_read_anew
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 from dqsql.model.tables import BATCHES, FINDINGS, RESULTS, REVIEWS
@@ -326,9 +327,7 @@ def heed_people(
     if changed:
         ordered = [row for m in changed for row in ledger_rows(ledgers[m])]
         store.replace_partition(BATCHES, ordered)
-    by_model: dict[str, list[Row]] = {}
-    for row in (*findings, *others):
-        by_model.setdefault(row["model"], []).append(row)
+    by_model: dict[str, list[Row]] = by_key((r["model"], r) for r in (*findings, *others))
     for model in changed:
         by_model[model] = without_accepted(by_model.get(model, []), reviews[model], now)
     before = {r["finding_id"]: r for r in stored}

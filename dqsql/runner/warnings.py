@@ -10,6 +10,7 @@ from dqsql.decisions.constraints import LEFT_TO_DBT
 from dqsql.decisions.reviews import ended_with
 from dqsql.engine.batches import BatchChoice, BatchRequest
 from dqsql.model.batches import TIME_ZONE, is_utc
+from dqsql.model.by_key import by_key
 from dqsql.model.project import CheckModel, NoData, Project, Target
 from dqsql.model.results import BatchRecord, ModelResult, Result, Status
 from dqsql.model.tables import MODELS
@@ -86,10 +87,8 @@ def gone_warnings(
     if not gone:
         return
     rows = store.select(MODELS, ("model", "checksum", "valid_to"), {"model": sorted(gone)})
-    names: dict[str, list[str]] = {}
-    for row in sorted(rows, key=lambda row: str(row["model"])):
-        if row["valid_to"] is None:
-            names.setdefault(row["checksum"], []).append(row["model"])
+    ordered = sorted(rows, key=lambda row: str(row["model"]))
+    names = by_key((r["checksum"], r["model"]) for r in ordered if r["valid_to"] is None)
     left = {*gone}
     for model in new:
         if names.get(model.checksum):

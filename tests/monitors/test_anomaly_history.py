@@ -95,7 +95,7 @@ class Judge:
             Rates(self.fpr, self.fpr),
             settings=self.settings,
         )
-        self.detector = AnomalyDetector(context, lambda batches, where: ())
+        self.detector = AnomalyDetector(context)
 
     def measure(self, values: Sequence[float | None], segment: str | None = None) -> None:
         pairs = zip(self.batches, values, strict=True)
@@ -290,7 +290,7 @@ def test_a_replay_divides_it_too(plan: MakePlan) -> None:
         for shop in [f"shop={n}" for n in range(40)]:
             judge.measure(values, shop)
         context = judge.detector.context
-        detector = AnomalyDetector(context, lambda batches, where: ())
+        detector = AnomalyDetector(context)
         (replayed,) = AnomalyReplay(detector).replay(batches, (), [0.01])
         alarms[budget] = replayed.alarms
     assert alarms == {0.01: (), None: (batches[50],)}
@@ -310,7 +310,7 @@ def test_a_replay_says_what_issues_of_volume_it_flags(
     values[50] = 0.0
     judge = Judge(plan(f"@anomaly(row_count, {strategy})"), batches, values, batches)
     context = judge.detector.context
-    learner = AnomalyReplay(AnomalyDetector(context, lambda batches, where: ()))
+    learner = AnomalyReplay(AnomalyDetector(context))
     (replayed,) = learner.replay(batches, (batches[55],), [0.001])
     assert set(replayed.issues) == {"volume_x2", "volume_x10", "volume_0.1", "volume_0.5"}
     # An accepted batch each; one without rows has no volume to change.
@@ -325,7 +325,7 @@ def test_a_replay_says_what_issues_of_volume_it_flags(
     judge = Judge(plan("@anomaly(mean(a))"), batches, values, batches)
     means = [{**row_of(b, v), "metric": "mean", "column_name": "a"} for b, v in pairs]
     judge.history.add_metrics(as_arrow(METRICS, means))
-    learner = AnomalyReplay(AnomalyDetector(judge.detector.context, lambda batches, where: ()))
+    learner = AnomalyReplay(AnomalyDetector(judge.detector.context))
     (other,) = learner.replay(batches, (), [0.001])
     assert (other.accepted > 40, other.issues) == (True, {})
 

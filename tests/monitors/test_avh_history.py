@@ -103,9 +103,9 @@ class Days:
             new_version=True,
         )
         now = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
-        self.context = MonitorContext(plan, self.history, self.book, now, "run")
+        self.context = MonitorContext(plan, self.history, self.book, now, "run", matching=matching)
         self.injector = NoRows()
-        self.detector = AvhDetector(self.context, self.injector, matching)  # type: ignore[arg-type]
+        self.detector = AvhDetector(self.context, self.injector)  # type: ignore[arg-type]
         self.results: dict[int, Result] = {}
 
     @staticmethod
@@ -280,7 +280,7 @@ def test_exclude_where_leaves_batches_out(make_project: Callable[..., Path]) -> 
     assert days.judge(32, odd).status is Status.FAIL
     assert days.results[32].details["since"] == [name(31)]
     assert asked == ["batch in ('2024-01-21')"]
-    detector = AvhDetector(days.context, days.injector, holidays)  # type: ignore[arg-type]
+    detector = AvhDetector(days.context, days.injector)  # type: ignore[arg-type]
     learner = AvhLearner(detector)
     (replayed,) = learner.replay([name(d) for d in range(18, 33)], {name(32)}, [0.01])
     assert (replayed.accepted, replayed.flagged) == (12, 1)
@@ -294,7 +294,7 @@ def test_a_condition_that_cannot_be_asked_is_said(make_project: Callable[..., Pa
     found = days.judge(0, metrics_of(0))
     assert found.status is Status.ERROR
     assert found.message.endswith("no column holiday")
-    detector = AvhDetector(days.context, days.injector, refuse)  # type: ignore[arg-type]
+    detector = AvhDetector(days.context, days.injector)  # type: ignore[arg-type]
     learner = AvhLearner(detector)
     assert [one.note for one in learner.learn()] == [found.message]
     assert [one.note for one in learner.replay([name(0)], (), [0.01])] == [found.message]

@@ -41,7 +41,7 @@ def judged(folder: Path, settings: str, odd: list[int]) -> tuple[NoveltyDetector
     context = MonitorContext(
         compiled.plans[0], history, ProgramBook([]), NOW, "run", Rates(0.01, 0.01)
     )
-    detector = NoveltyDetector(context, lambda batches, where: ())
+    detector = NoveltyDetector(context)
     (unit,) = detector.units
     draw = np.random.default_rng(5)
     for number, key in enumerate(unit.keys):

@@ -149,6 +149,13 @@ def test_one_finding_in_a_batch_is_not_told_twice(
     assert "by batch" not in console.text
 
 
+def test_severity_is_the_worst(make_result: Make) -> None:
+    for status, wanted in ((Status.WARN, "warn"), (Status.FAIL, "error")):
+        results = [make_result(status=s, check_id=s) for s in {Status.WARN, status}]
+        (found,) = grouped(results)
+        assert found.severity == wanted
+
+
 def test_segments_that_explain_it_are_named(make_result: Make) -> None:
     def one(segment: str | None, status: Status) -> Result:
         return make_result(status=status, segment=segment)
@@ -158,6 +165,8 @@ def test_segments_that_explain_it_are_named(make_result: Make) -> None:
     (found,) = grouped(results)
     assert found.segments == ("EWR",)
     assert "(in EWR)" in describe_batch(found)
+    (every,) = grouped(one(s, Status.FAIL) for s in (None, *states))
+    assert (every.segments, [r.segment for r in every.roots]) == ((), [None])
 
 
 def test_run_results_list_a_batch_once(

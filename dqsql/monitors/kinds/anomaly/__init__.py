@@ -8,7 +8,6 @@ from typing import Any
 from dqsql.errors import CompileError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
-from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.kinds.anomaly.detector import NAME, SETTINGS, AnomalyDetector, anomaly_call
 from dqsql.monitors.kinds.anomaly.replay import AnomalyReplay, recomputed
@@ -30,10 +29,6 @@ def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
     return Reach(call.reach, call.segments)
 
 
-def _detector(place: Workplace, context: MonitorContext) -> AnomalyDetector:
-    return AnomalyDetector(context, place.matching)
-
-
 KIND = MonitorKind(
     MonitorSpec(
         name=NAME,
@@ -43,11 +38,11 @@ KIND = MonitorKind(
         # Parameters of strategies.
         mistaken=("limit", "period", "threshold"),
     ),
-    detector=_detector,
+    detector=lambda place, context: AnomalyDetector(context),
     order=40,
     reach=_reach,
     awaits_rows=True,
     read=anomaly_call,
-    replayer=lambda place, context: AnomalyReplay(_detector(place, context)),
+    replayer=lambda place, context: AnomalyReplay(AnomalyDetector(context)),
     recompute=recomputed,
 )

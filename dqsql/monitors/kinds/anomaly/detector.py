@@ -24,8 +24,6 @@ from dqsql.model.results import Result, Status
 from dqsql.model.settings import Reader, as_bool, as_given, as_rate, as_text
 from dqsql.monitors.context import (
     Detector,
-    Exclusions,
-    Matching,
     MonitorContext,
     decided_status,
     result_of,
@@ -159,12 +157,9 @@ class AnomalyDetector(Detector):
     """Decides on all `@anomaly` of one model."""
 
     context: MonitorContext
-    matching: Matching
     calls: dict[str, AnomalyCall] = field(default_factory=dict)
-    excluded: Exclusions = field(init=False)
 
     def __post_init__(self) -> None:
-        self.excluded = Exclusions(self.matching, self.context.history.known)
         defaults = self.context.defaults(NAME)
         for monitor in self.monitors:
             self.calls[monitor.id] = anomaly_call(monitor, defaults, self.context.budget(monitor))
@@ -202,7 +197,7 @@ class AnomalyDetector(Detector):
         """What is to be decided, one of so many; the verdict, where nothing can be."""
         call = self.calls[monitor.id]
         metric = self.context.metric(monitor, "metric")
-        error = self.excluded.error(call.exclude_where) or self.context.first_error(monitor)
+        error = self.context.excluded.error(call.exclude_where) or self.context.first_error(monitor)
         broken = error.message if error else ""
         if metric is not None and not broken:
             key = key_of(metric, segment)
@@ -237,7 +232,7 @@ class AnomalyDetector(Detector):
             series=shown_key(key),
             history=[past[0], past[-1], len(past)] if past else None,
             left_out=left_out,
-            excluded=[b for b in past if b in self.excluded.batches(call.exclude_where)],
+            excluded=[b for b in past if b in self.context.excluded.batches(call.exclude_where)],
         )
 
     def past(self, call: AnomalyCall, key: MetricKey, batch: str) -> tuple[list[str], list[str]]:
@@ -259,7 +254,7 @@ class AnomalyDetector(Detector):
         left_out: Sequence[str],
     ) -> AnomalyInput:
         """What is decided by; `past` and `left_out` are what `past` gives."""
-        excluded = self.excluded.batches(call.exclude_where)
+        excluded = self.context.excluded.batches(call.exclude_where)
         return input_of(call.strategy, self.context.history, key, past, left_out, batch, excluded)
 
 

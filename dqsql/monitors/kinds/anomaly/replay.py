@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +15,7 @@ from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.strategies import LearnedStrategy, Strategy
 from dqsql.errors import DecisionError
 from dqsql.model.batches import batch_order, wall_time_of
+from dqsql.model.by_key import by_key
 from dqsql.model.metric_traits import PROPORTIONAL_METRICS
 from dqsql.model.plan import Monitor
 from dqsql.model.wording import plural
@@ -77,7 +77,7 @@ class AnomalyReplay:
     def _obstacle(self, monitor: Monitor, call: AnomalyCall) -> str | None:
         if self.detector.context.metric(monitor, "metric") is None:
             return "its metric could not be computed"
-        failed = self.detector.excluded.error(call.exclude_where)
+        failed = self.detector.context.excluded.error(call.exclude_where)
         return None if failed is None else failed.message
 
     def _factors(self, monitor: Monitor) -> Mapping[str, float]:
@@ -111,10 +111,10 @@ class AnomalyReplay:
         by_batch: dict[str, list[bool]] = {batch: [] for batch, _ in asked}
         caught: dict[tuple[str, str], bool] = {}
         factors = self._factors(monitor)
-        alike: dict[Strategy, list[tuple[str, AnomalyInput]]] = defaultdict(list)
-        for batch, given in asked:
-            decisions_on = len(self.detector.decided_on(call, batch))
-            alike[moved.strategy_of(decisions_on)].append((batch, given))
+        alike = by_key(
+            (moved.strategy_of(len(self.detector.decided_on(call, batch))), (batch, given))
+            for batch, given in asked
+        )
         for by, some in alike.items():
             decisions = evaluate_many(by, [given for _, given in some], call.settings)
             for (batch, given), decision in zip(some, decisions, strict=True):

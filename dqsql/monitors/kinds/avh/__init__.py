@@ -76,7 +76,7 @@ def _detector(place: Workplace, context: MonitorContext) -> AvhDetector:
         record = place.ledger.get(batch)
         return record is not None and record.status is BatchStatus.ACCEPTED
 
-    return AvhDetector(context, Injector(place), place.matching, accepted)
+    return AvhDetector(context, Injector(place), accepted)
 
 
 def _learner(place: Workplace, context: MonitorContext) -> AvhLearner:

@@ -28,8 +28,6 @@ from dqsql.model.metric_traits import COMPLETENESS_METRICS, NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
 from dqsql.monitors.context import (
-    Exclusions,
-    Matching,
     MonitorContext,
     failed_status,
     finite,
@@ -63,17 +61,14 @@ class AvhDetector:
 
     context: MonitorContext
     injector: Injector
-    matching: Matching
     accepted: Callable[[str], bool] = lambda batch: False
     units: list[Unit] = field(default_factory=list)
     broken: list[tuple[Monitor, str]] = field(default_factory=list)
     _measured: dict[tuple[str, str], Mapping[str, Variant]] = field(default_factory=dict)
     _asked: set[str] = field(default_factory=set)
     _tested: frozenset[str] = frozenset()
-    _excluded: Exclusions = field(init=False)
 
     def __post_init__(self) -> None:
-        self._excluded = Exclusions(self.matching, self.context.history.known)
         defaults = self.context.defaults(NAME)
         for monitor in self.context.plan.monitors_of(NAME):
             self._add(monitor, avh_settings(monitor, defaults, self.context.fpr(monitor)))
@@ -126,7 +121,7 @@ class AvhDetector:
             past = self.past(unit, batch)
             need = unit.settings.config.min_history
             where = unit.settings.exclude_where
-            kept_out = self._excluded.verdict(unit.monitor, batch, where)
+            kept_out = self.context.excluded.verdict(unit.monitor, batch, where)
             if kept_out is not None:
                 results.append(kept_out)
             elif len(past) < need:
@@ -145,11 +140,11 @@ class AvhDetector:
 
     def left_out(self, unit: Unit) -> Collection[str]:
         """The batches that are neither judged nor learned from; they are asked for once."""
-        return self._excluded.batches(unit.settings.exclude_where)
+        return self.context.excluded.batches(unit.settings.exclude_where)
 
     def refused(self, unit: Unit) -> str | None:
         """What Spark says against the unit's `exclude_where`, if so."""
-        return self._excluded.refusal(unit.monitor, unit.settings.exclude_where)
+        return self.context.excluded.refusal(unit.monitor, unit.settings.exclude_where)
 
     def before(self, unit: Unit, batch: str) -> list[str]:
         """The accepted batches of its time of day before a batch, oldest first, to learn from.

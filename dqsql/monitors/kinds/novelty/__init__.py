@@ -8,7 +8,6 @@ from dqsql.dialect import quoted
 from dqsql.errors import CompileError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family
-from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.kinds.novelty import detector
 from dqsql.monitors.kinds.novelty.stored import NoveltyReplay, recomputed
@@ -61,10 +60,6 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
     ]
 
 
-def _detector(place: Workplace, context: MonitorContext) -> detector.NoveltyDetector:
-    return detector.NoveltyDetector(context, place.matching)
-
-
 KIND = MonitorKind(
     MonitorSpec(
         name=detector.NAME,
@@ -72,11 +67,11 @@ KIND = MonitorKind(
         watches=_watches,
         symptom="all metrics together",
     ),
-    detector=_detector,
+    detector=lambda place, context: detector.NoveltyDetector(context),
     order=50,
     reach=lambda monitor, defaults: Reach(detector.novelty_reach(monitor, defaults)),
     awaits_rows=True,
     read=detector.novelty_settings,
-    replayer=lambda place, context: NoveltyReplay(_detector(place, context)),
+    replayer=lambda place, context: NoveltyReplay(detector.NoveltyDetector(context)),
     recompute=recomputed,
 )

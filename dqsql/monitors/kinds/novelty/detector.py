@@ -37,8 +37,6 @@ from dqsql.model.results import Result, Status
 from dqsql.model.settings import Reader, as_given, as_rate, as_text, one_of
 from dqsql.monitors.context import (
     Detector,
-    Exclusions,
-    Matching,
     MonitorContext,
     decided_status,
     failed_status,
@@ -152,13 +150,10 @@ class NoveltyDetector(Detector):
     """Decides on all `@novelty` of one model."""
 
     context: MonitorContext
-    matching: Matching
     units: list[VectorUnit] = field(default_factory=list)
-    excluded: Exclusions = field(init=False)
 
     def __post_init__(self) -> None:
         defaults = self.context.defaults(NAME)
-        self.excluded = Exclusions(self.matching, self.context.history.known)
         for monitor in self.context.plan.monitors_of(NAME):
             config = novelty_settings(monitor, defaults, self.context.budget(monitor))
             where = read_settings(monitor, SETTINGS, defaults).get("exclude_where")
@@ -198,7 +193,7 @@ class NoveltyDetector(Detector):
 
     def _measured(self, unit: VectorUnit, batch: str) -> list[str]:
         """The accepted batches that are not excluded and were measured, oldest first."""
-        history, excluded = self.context.history, self.excluded.batches(unit.exclude_where)
+        history, excluded = self.context.history, self.context.excluded.batches(unit.exclude_where)
         past = (b for b in history.before(batch, unit.reach) if b not in excluded)
         return [b for b in past if any(history.measured(k, b) for k in unit.keys.values())]
 
@@ -267,13 +262,13 @@ class NoveltyDetector(Detector):
         if not unit.keys:
             text = self.context.unmeasured(unit.monitor)
             return result_of(unit.monitor, batch, Status.ERROR, text)
-        kept_out = self.excluded.verdict(unit.monitor, batch, unit.exclude_where)
+        kept_out = self.context.excluded.verdict(unit.monitor, batch, unit.exclude_where)
         if kept_out is not None:
             return kept_out
         past = self.past(unit, batch)
         need = self.needed(unit, batch)
         if len(past) < need:
-            excluded = self.excluded.batches(unit.exclude_where)
+            excluded = self.context.excluded.batches(unit.exclude_where)
             before = [b for b in history.before(batch, need) if b not in excluded]
             unmeasured = len(before) - len(past)
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))

@@ -66,7 +66,7 @@ class NoveltyReplay:
             return Replayed(unit.monitor, rate, note="no metric could be computed")
         if rate >= _LARGEST_RATE:
             return Replayed(unit.monitor, rate, note=f"a rate is below {_LARGEST_RATE}")
-        broken = self.detector.excluded.error(unit.exclude_where)
+        broken = self.detector.context.excluded.error(unit.exclude_where)
         if broken is not None:
             return Replayed(unit.monitor, rate, note=broken.message)
         config = unit.config
@@ -91,7 +91,7 @@ class NoveltyReplay:
     def _count(self, unit: VectorUnit, batch: str, tally: Tally) -> None:
         """Decide on a batch as it is, and with a metric moved."""
         past = self.detector.past(unit, batch)
-        if batch in self.detector.excluded.batches(unit.exclude_where):
+        if batch in self.detector.context.excluded.batches(unit.exclude_where):
             tally.add(batch, None)
             return
         if len(past) < self.detector.needed(unit, batch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from dqsql.compiler.privacy import hides_values
@@ -13,7 +13,6 @@ from dqsql.model.plan import Monitor
 from dqsql.model.results import Result, Status
 from dqsql.monitors import pattern_rules as patterns
 from dqsql.monitors.context import (
-    Exclusions,
     MonitorByMonitor,
     failed_status,
     result_of,
@@ -49,11 +48,7 @@ class PatternDetector(MonitorByMonitor):
     """Decides on all `@pattern` of one model."""
 
     kind: ClassVar[str] = NAME
-    excluded: Exclusions = field(init=False)
     _sampled: int = 0
-
-    def __post_init__(self) -> None:
-        self.excluded = Exclusions(self.place.matching, self.context.history.known)
 
     def given(self, monitor: Monitor) -> dict[str, Any]:
         """The settings of a monitor."""
@@ -61,7 +56,9 @@ class PatternDetector(MonitorByMonitor):
 
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
-        kept_out = self.excluded.verdict(monitor, batch, self.given(monitor).get("exclude_where"))
+        kept_out = self.context.excluded.verdict(
+            monitor, batch, self.given(monitor).get("exclude_where")
+        )
         if kept_out is not None:
             return kept_out
         program = self.context.programs.current(monitor.id)
@@ -208,7 +205,7 @@ class PatternReplay:
     ) -> list[Replayed]:
         given = self.detector.given(monitor)
         where = given.get("exclude_where")
-        refused = self.detector.excluded.error(where)
+        refused = self.detector.context.excluded.error(where)
         if refused is not None:
             return [Replayed(monitor, rate, note=refused.message) for rate in rates]
         program = self.detector.context.programs.current(monitor.id)
@@ -220,7 +217,7 @@ class PatternReplay:
             why = f"no pattern could be learned: {learned.reason}"
             return [Replayed(monitor, rate, note=why) for rate in rates]
         training = training_batches(program)
-        undecided = {*training, *self.detector.excluded.batches(where)}
+        undecided = {*training, *self.detector.context.excluded.batches(where)}
         test = given.get("test", "fisher")
         counted = [(b, c) for b in batches if (c := self.detector.counts(monitor, b)) is not None]
         results = []
