@@ -127,25 +127,25 @@ class Days:
 
     def measure(self, day: int, values: Mapping[str, float]) -> None:
         """Store the metrics of a day."""
+        found = []
         for watched in self.monitor.watched:
             metric = self.plan.metric(watched.alias)
             value = values.get(watched.name, NAN)
-            self.history.add(
-                [
-                    MetricValue(
-                        model="orders",
-                        batch=name(day),
-                        segment=None,
-                        column=metric.column,
-                        metric=metric.name,
-                        parameters=metric.parameters,
-                        scope=metric.scope.value,
-                        value=None if math.isnan(value) else value,
-                        value_text=None,
-                        sample_size=1000,
-                    )
-                ]
+            found.append(
+                MetricValue(
+                    model="orders",
+                    batch=name(day),
+                    segment=None,
+                    column=metric.column,
+                    metric=metric.name,
+                    parameters=metric.parameters,
+                    scope=metric.scope.value,
+                    value=None if math.isnan(value) else value,
+                    value_text=None,
+                    sample_size=1000,
+                )
             )
+        self.history.add(found)
 
     def judge(self, day: int, values: Mapping[str, float], accept: bool = False) -> Result:
         """The verdict on a day; it is learned from if it passes, or with `accept`."""

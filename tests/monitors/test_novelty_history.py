@@ -32,8 +32,8 @@ select day, a, b, c from {{{{ source('raw', 't') }}}}
 """
 
 
-def judged(folder: Path, settings: str, odd: list[int]) -> tuple[NoveltyDetector, list[Status]]:
-    """Verdicts on all days, accepted whatever they are; one metric is far out on some of them."""
+def measured(folder: Path, settings: str, odd: list[int]) -> NoveltyDetector:
+    """Knows the metrics of all days, none of which is accepted; one is far out on some of them."""
     write_project(folder, {"checks/m.sql": MODEL.format(settings=settings)})
     compiled = compile_project(folder, profiles_dir=folder)
     compiled.raise_errors()
@@ -44,18 +44,26 @@ def judged(folder: Path, settings: str, odd: list[int]) -> tuple[NoveltyDetector
     detector = NoveltyDetector(context)
     (unit,) = detector.units
     draw = np.random.default_rng(5)
+    rows = []
     for number, key in enumerate(unit.keys):
         values = 100 + draw.normal(size=len(DAYS))
         values[odd] += 12 if number == 0 else 0
         name = unit.keys[key]
-        for day, value in zip(DAYS, values, strict=True):
-            row = {
-                "column_name": name.column,
-                "metric": name.metric,
-                "parameters": name.parameters,
-                "scope": "delta",
-            }
-            history.add_metrics(as_arrow(METRICS, [{**row, "batch": day, "value": value}]))
+        row = {
+            "column_name": name.column,
+            "metric": name.metric,
+            "parameters": name.parameters,
+            "scope": "delta",
+        }
+        rows += [{**row, "batch": d, "value": v} for d, v in zip(DAYS, values, strict=True)]
+    history.add_metrics(as_arrow(METRICS, rows))
+    return detector
+
+
+def judged(folder: Path, settings: str, odd: list[int]) -> tuple[NoveltyDetector, list[Status]]:
+    """Verdicts on all days, accepted whatever they are; one metric is far out on some of them."""
+    detector = measured(folder, settings, odd)
+    (unit,), history = detector.units, detector.context.history
     found = []
     for day in DAYS:
         (result,) = detector.judge(day)
@@ -116,7 +124,7 @@ def test_long_histories_are_not_looked_at_to_their_beginning(
     tmp_path: Path, settings: str, reach: int | None
 ) -> None:
     """A decision over 8,760 hourly batches took ten seconds."""
-    detector, _ = judged(tmp_path, settings, [])
+    detector = measured(tmp_path, settings, [])
     assert [unit.reach for unit in detector.units] == [reach]
 
 
@@ -124,7 +132,9 @@ def test_long_histories_are_not_looked_at_to_their_beginning(
 def test_the_papers_mode_learns_from_batches_of_few_rows(
     tmp_path: Path, settings: str, kept: int
 ) -> None:
-    detector, _ = judged(tmp_path, f"{settings}\n-- @anomaly(row_count)", [])
+    detector = measured(tmp_path, f"{settings}\n-- @anomaly(row_count)", [])
+    for day in DAYS:
+        detector.context.history.accept(day)
     rows = [(day, 2.0 if number < 3 else 400.0) for number, day in enumerate(DAYS)]
     metric = {"column_name": None, "metric": "row_count", "parameters": None, "scope": "delta"}
     detector.context.history.add_metrics(
@@ -140,16 +150,17 @@ def test_batches_that_never_came_count_for_numbers_that_go_on(tmp_path: Path) ->
     (counts,) = expected_between([*pairwise(came[:-1]), (came[-2], came[-1])])
     assert counts.tolist() == [1.0] * 19 + [2.0]
     assert expected_between([("a", "b"), ("b", "c")]) == []
-    detector, _ = judged(tmp_path, "", [])
+    detector = measured(tmp_path, "", [])
     (unit,) = detector.units
     history = History([], known=came)
+    rows = []
     for feature, key in unit.keys.items():
         if feature.column == "a":
             for batch in came:
                 value = 1000.0 * DAYS.index(batch) + (999 if feature.metric == "max" else 0)
                 row = {"column_name": "a", "metric": key.metric, "parameters": key.parameters}
-                fields = {**row, "scope": "delta", "batch": batch, "value": value}
-                history.add_metrics(as_arrow(METRICS, [fields]))
+                rows.append({**row, "scope": "delta", "batch": batch, "value": value})
+    history.add_metrics(as_arrow(METRICS, rows))
     for batch in came[:-1]:
         history.accept(batch)
     detector.context.history = history

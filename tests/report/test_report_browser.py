@@ -10,11 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-import pytest
-
 from dqsql.decisions.lifecycle import updated_findings
 from dqsql.model.results import Result, Status
-from tests.report.pages import EVIL, MADE, drawn, facts, month, needs_browser, page_of
+from tests.report.pages import (
+    EVIL,
+    MADE,
+    Sheet,
+    drawn,
+    drawn_together,
+    facts,
+    month,
+    needs_browser,
+    page_of,
+)
 
 
 def points(path: str) -> list[tuple[float, float]]:
@@ -36,17 +44,16 @@ def check_that_anomalies_lie_outside(document: str, count: int) -> None:
 
 
 @needs_browser
-@pytest.mark.parametrize(
-    ("odd", "broken"),
-    [(802.287, True), (-5e9, True), (250.0, False), (100.001, False), (59.999, False)],
-)
 def test_an_anomaly_is_drawn_outside_of_its_band(
-    make_result: Callable[..., Result], tmp_path: Path, odd: float, broken: bool
+    make_result: Callable[..., Result], tmp_path: Path
 ) -> None:
-    made = facts(*month(make_result, odd))
-    document = drawn(tmp_path, page_of(made), "#/model/flights")
-    check_that_anomalies_lie_outside(document, 1)
-    assert ('data-break="y"' in document) == broken
+    # By the odd value, whether the axis is broken.
+    cases = {802.287: True, -5e9: True, 250.0: False, 100.001: False, 59.999: False}
+    pages = [page_of(facts(*month(make_result, odd))) for odd in cases]
+    documents = drawn_together(tmp_path, *(Sheet(p, "#/model/flights") for p in pages))
+    for document, (odd, broken) in zip(documents, cases.items(), strict=True):
+        check_that_anomalies_lie_outside(document, 1)
+        assert ('data-break="y"' in document) == broken, odd
 
 
 @needs_browser
@@ -96,12 +103,8 @@ def test_texts_of_data_stay_texts_in_the_browser(
     ]
     made = facts(*results, name=EVIL, sql=EVIL, dimension={"owner": EVIL, "tags": [EVIL]})
     (finding,) = made.findings
-    for place in (
-        "#/",
-        f"#/model/{quote(EVIL, '')}",
-        f"#/finding/{quote(finding['finding_id'], '')}",
-    ):
-        document = drawn(tmp_path, page_of(made), place)
+    places = ("#/", f"#/model/{quote(EVIL, '')}", f"#/finding/{quote(finding['finding_id'], '')}")
+    for document in drawn_together(tmp_path, *(Sheet(page_of(made), p) for p in places)):
         assert "<img" not in document
         assert html.escape(EVIL, quote=False) in document
 
@@ -143,11 +146,12 @@ def test_what_could_not_be_computed_is_no_failure_and_no_severity(
 ) -> None:
     nothing = dict.fromkeys(("observed", "lower", "upper"))
     made = facts(make_result("2025-01-01", Status.ERROR, message="no such function", **nothing))
-    overview = drawn(tmp_path, page_of(made))
+    finding = quote(made.findings[0]["finding_id"], "")
+    overview, document = drawn_together(
+        tmp_path, Sheet(page_of(made)), Sheet(page_of(made), f"#/finding/{finding}")
+    )
     assert "1 could not be computed, 0 failures, 0 warnings" in overview
     assert 'aria-label="flights: 1 could not be computed"' in overview
-    finding = quote(made.findings[0]["finding_id"], "")
-    document = drawn(tmp_path, page_of(made), f"#/finding/{finding}")
     assert "could not be computed: the run exits with 2" in document
     assert "error: the run exits with 1 when the check is not met" in document
     assert "dqsql run --select flights" in document
@@ -208,25 +212,31 @@ def test_nothing_is_wider_than_a_phone(make_result: Callable[..., Result], tmp_p
     made = facts(*results, name=long, dimension={"owner": long, "tags": [long]}, failures=failures)
     other = facts(make_result("2025-01-01", Status.FAIL))
     finding = quote(made.findings[0]["finding_id"], "")
-    for place in ("#/", f"#/model/{long}", f"#/finding/{finding}", "#/checks"):
-        document = drawn(tmp_path, page_of(made, other), place, width=360)
+    page, places = (
+        page_of(made, other),
+        ("#/", f"#/model/{long}", f"#/finding/{finding}", "#/checks"),
+    )
+    documents = drawn_together(tmp_path, *(Sheet(page, p, width=360) for p in places))
+    for place, document in zip(places, documents, strict=True):
         assert 'data-beyond="0"' in document, place
 
 
 @needs_browser
 def test_the_overview_and_the_checks(make_result: Callable[..., Result], tmp_path: Path) -> None:
     made = facts(*month(make_result, 802.287), dimension={"owner": "ann", "tags": ["daily"]})
-    overview = drawn(tmp_path, page_of(made), width=360)
+    overview, checks, *empties = drawn_together(
+        tmp_path,
+        *(Sheet(page_of(made), width=360), Sheet(page_of(made), "#/checks")),
+        *(Sheet(page_of()), Sheet(page_of(), "#/checks")),
+    )
     assert 'aria-label="flights: 1 fail, 29 pass"' in overview
     assert "1 failure, 0 warnings" in overview
     tiles = re.findall(r'<div class="value">(.*?)</div><div class="what">(.*?)</div>', overview)
     assert tiles[0] == ("1", "Open findings")
     assert ("0", "Batches waiting for review") in tiles
     assert ("0 of 1", "Models without findings") in tiles
-    checks = drawn(tmp_path, page_of(made), "#/checks")
     assert "96.6%" in checks
-    for place in ("#/", "#/checks"):
-        empty = drawn(tmp_path, page_of(), place)
+    for empty in empties:
         assert "No batch of these models has been checked yet" in empty
         assert "<table" not in empty
 
@@ -239,9 +249,15 @@ def test_batches_that_wait_for_a_review_are_on_the_first_page(
     results = [make_result("2025-01-01", Status.FAIL, observed=99.0), make_result("2025-01-02")]
     quiet = facts(*results)
     assert [f["state"] for f in quiet.findings] == ["resolved"]
-    assert "nothing to look at" in drawn(tmp_path, page_of(quiet))
     waits = facts(*results, statuses={"2025-01-01": "flagged"})
-    document = html.unescape(drawn(tmp_path, page_of(waits)))
+    check = quote(make_result().check_id, "")
+    nothing, first, chart = drawn_together(
+        tmp_path,
+        *(Sheet(page_of(quiet)), Sheet(page_of(waits))),
+        Sheet(page_of(waits), f"#/check/flights/{check}"),
+    )
+    assert "nothing to look at" in nothing
+    document = html.unescape(first)
     assert "nothing to look at" not in document
     assert "Batches waiting for review</h2>" in document
     assert '<div class="value">1</div><div class="what">Batches waiting' in document
@@ -249,10 +265,8 @@ def test_batches_that_wait_for_a_review_are_on_the_first_page(
     for word in ("accept", "reject"):
         assert f'dqsql review {word} flights 2025-01-01 --reason "..."' in document
     # In every chart of the model.
-    check = quote(make_result().check_id, "")
-    document = drawn(tmp_path, page_of(waits), f"#/check/flights/{check}")
-    assert re.findall(r'<rect class="flagged"[^>]*data-batch="([^"]+)"', document) == ["2025-01-01"]
-    assert '<i class="flagged"></i>waits for a review' in document
+    assert re.findall(r'<rect class="flagged"[^>]*data-batch="([^"]+)"', chart) == ["2025-01-01"]
+    assert '<i class="flagged"></i>waits for a review' in chart
 
 
 @needs_browser
@@ -262,10 +276,13 @@ def test_a_finding_older_than_the_report_has_a_page(
     old = make_result("2024-01-01", Status.FAIL, check_id="flights.gone", observed=99.0)
     made = facts(make_result("2025-01-01"), findings=updated_findings([], [old], MADE))
     finding = quote(made.findings[0]["finding_id"], "")
-    document = html.unescape(drawn(tmp_path, page_of(made), f"#/finding/{finding}"))
+    document, overview = drawn_together(
+        tmp_path, Sheet(page_of(made), f"#/finding/{finding}"), Sheet(page_of(made))
+    )
+    document = html.unescape(document)
     assert "2024-01-01 (older than what this report covers)" in document
     assert "dqsql explain flights.gone --batch 2024-01-01" in document
-    assert ">flights: mean between 5 and 60 on dep_delay</a>" in drawn(tmp_path, page_of(made))
+    assert ">flights: mean between 5 and 60 on dep_delay</a>" in overview
 
 
 @needs_browser
@@ -282,7 +299,10 @@ def test_the_metrics_that_broke_their_bounds_come_first(
         return make_result(batch, status, detector="avh", details={"clauses": clauses})
 
     made = facts(of("1", "m3"), of("2", ""), of("3", "m7 m9"))
-    document = drawn(tmp_path, page_of(made), "#/model/flights")
+    finding = quote(made.findings[-1]["finding_id"], "")
+    document, last = drawn_together(
+        tmp_path, *(Sheet(page_of(made), p) for p in ("#/model/flights", f"#/finding/{finding}"))
+    )
     first, _, folded = document.partition('<details class="others">')
     titles = re.findall(r"<figcaption><b>(m\d+) on fare</b>", first)
     assert titles == ["m7", "m9", "m3"]
@@ -290,9 +310,7 @@ def test_the_metrics_that_broke_their_bounds_come_first(
     assert folded.count("<figcaption>") == 9
     assert "allowed for that batch" in first and "no bound for that batch" in first
     # What the finding of the last batch is about, and not what broke before.
-    finding = quote(made.findings[-1]["finding_id"], "")
-    document = drawn(tmp_path, page_of(made), f"#/finding/{finding}")
-    first = document.partition('<details class="others">')[0]
+    first = last.partition('<details class="others">')[0]
     assert re.findall(r"<figcaption><b>(m\d+) on fare</b>", first) == ["m7", "m9"]
 
 
@@ -309,8 +327,9 @@ def test_a_finding_shows_the_file_and_marks_the_line(
         file="checks/flights.sql",
     )
     finding = quote(made.findings[0]["finding_id"], "")
-    for place in (f"#/finding/{finding}", "#/model/flights"):
-        document = html.unescape(drawn(tmp_path, page_of(made), place))
+    places = (f"#/finding/{finding}", "#/model/flights")
+    for drawing in drawn_together(tmp_path, *(Sheet(page_of(made), p) for p in places)):
+        document = html.unescape(drawing)
         marked = re.findall(r'<span class="line marked f" data-line="3">(.*?)\n</span>', document)
         assert marked == ["  dep_delay -- @mean between 5 and 60"]
         assert '<span class="line" data-line="1">{{ config() }}\n</span>' in document
@@ -337,12 +356,12 @@ def test_a_row_says_what_a_finding_follows_from(
 @needs_browser
 def test_days_without_a_batch_are_empty(make_result: Callable[..., Result], tmp_path: Path) -> None:
     gap = facts(make_result("2025-01-01"), make_result("2025-01-04"))
-    document = drawn(tmp_path, page_of(gap))
+    whole = facts(make_result("2025-01-01"), make_result("2025-01-02"))
+    document, other = drawn_together(tmp_path, Sheet(page_of(gap)), Sheet(page_of(whole)))
     (cells,) = re.findall(r'<path class="gap" d="([^"]+)"', document)
     assert cells.count("M") == 2
     assert '<i class="gap"></i>no batch' in document
-    whole = facts(make_result("2025-01-01"), make_result("2025-01-02"))
-    assert "no batch</span>" not in drawn(tmp_path, page_of(whole))
+    assert "no batch</span>" not in other
 
 
 @needs_browser
@@ -389,21 +408,22 @@ def test_an_address_says_what_is_searched_for(
     ]
     made = page_of(facts(*results))
 
-    def found(place: str, then: str = "") -> list[str]:
-        document = drawn(tmp_path, made, place, then=then)
-        last = re.search(r'data-hash="([^"]*)"', document)
-        names = re.findall(r'class="what"><a[^>]*>(?:flights: )?(\w+)</a>', document)
-        return [*names, *(last.groups() if last else ())]
-
-    assert found("#/") == ["apples", "pears"]
-    assert found("#/?status=warn") == ["pears"]
-    assert found("#/?q=fig&state=") == ["figs"]
-    assert found("#/?state=no+such+state") == ["apples", "pears", "figs"]
-    assert found("#/model/flights?status=warn") == ["pears"]
     choose = """
         const select = document.querySelector('select[aria-label=state]');
         select.value = '';
         select.dispatchEvent(new Event('change'));
         document.body.setAttribute('data-hash', location.hash);
     """
-    assert found("#/?q=fig", choose) == ["figs", "#/?q=fig&amp;state="]
+    wanted = {
+        ("#/", ""): ["apples", "pears"],
+        ("#/?status=warn", ""): ["pears"],
+        ("#/?q=fig&state=", ""): ["figs"],
+        ("#/?state=no+such+state", ""): ["apples", "pears", "figs"],
+        ("#/model/flights?status=warn", ""): ["pears"],
+        ("#/?q=fig", choose): ["figs", "#/?q=fig&amp;state="],
+    }
+    documents = drawn_together(tmp_path, *(Sheet(made, *where) for where in wanted))
+    for document, (where, names) in zip(documents, wanted.items(), strict=True):
+        last = re.search(r'data-hash="([^"]*)"', document)
+        found = re.findall(r'class="what"><a[^>]*>(?:flights: )?(\w+)</a>', document)
+        assert [*found, *(last.groups() if last else ())] == names, where

@@ -15,7 +15,16 @@ import pytest
 
 from dqsql.model.results import Result, Status
 from dqsql.report.html import render
-from tests.report.pages import BROWSER, drawn, facts, month, needs_browser, page_of
+from tests.report.pages import (
+    BROWSER,
+    Sheet,
+    drawn,
+    drawn_together,
+    facts,
+    month,
+    needs_browser,
+    page_of,
+)
 
 
 @needs_browser
@@ -72,7 +81,15 @@ def test_a_finding_names_the_commands_for_people(
     made = facts(*results, statuses={"2": "flagged"})
     (finding,) = made.findings
     place = f"#/finding/{quote(finding['finding_id'], '')}"
-    document = html.unescape(drawn(tmp_path, page_of(made), place))
+    until = dt.datetime(2999, 1, 1, tzinfo=dt.UTC)
+    muted = facts(
+        *results, findings=[{**finding, "state": "muted", "muted_until": until, "author": "ann"}]
+    )
+    settled = facts(*results, findings=[{**finding, "state": "resolved", "author": "ann"}])
+    documents = drawn_together(
+        tmp_path, *(Sheet(page_of(f), place) for f in (made, muted, settled))
+    )
+    document, of_muted, of_settled = map(html.unescape, documents)
     check = finding["check_id"]
     assert (
         "Assign the finding, acknowledge it (no more messages), or mute it until a day:" in document
@@ -83,15 +100,9 @@ def test_a_finding_names_the_commands_for_people(
     # Those of its batches that wait.
     assert 'dqsql review accept flights 2 --reason "..."' in document
     assert "The batches are fine after all, or are not" not in document
-    until = dt.datetime(2999, 1, 1, tzinfo=dt.UTC)
-    muted = {**finding, "state": "muted", "muted_until": until, "author": "ann"}
-    assert "muted until 2999-01-01 by ann" in drawn(
-        tmp_path, page_of(facts(*results, findings=[muted])), place
-    )
-    settled = facts(*results, findings=[{**finding, "state": "resolved", "author": "ann"}])
-    document = html.unescape(drawn(tmp_path, page_of(settled), place))
-    assert "<pre>dqsql review" not in document
-    assert f"dqsql finding reopen {finding['finding_id']}" in document
+    assert "muted until 2999-01-01 by ann" in of_muted
+    assert "<pre>dqsql review" not in of_settled
+    assert f"dqsql finding reopen {finding['finding_id']}" in of_settled
 
 
 @needs_browser
@@ -171,19 +182,19 @@ def test_a_share_of_rows_is_told_in_percent_and_never_rounded_up(
 ) -> None:
     rows = {"details": {"metrics": ["compliance(x > 0)"]}, "lower": 1.0, "upper": 1.0}
 
-    def told(observed: float) -> str:
-        result = make_result("1", Status.FAIL, observed=observed, **rows)
-        document = drawn(tmp_path, page_of(facts(result)), "#/model/flights")
-        (found,) = re.findall(r"([\d.]+%) of rows", document)
-        return str(found)
-
-    assert told(0.999999) == "99.9999%"
-    assert told(0.66669) == "66.66%"
-    assert told(0.29) == "29%"
-    # As many digits as tell it from none and from all.
-    assert told(1 - 1e-5) == "99.999%"
-    assert told(1e-5) == "0.001%"
-    assert told(1.0) == "100%"
+    wanted = {
+        0.999999: "99.9999%",
+        0.66669: "66.66%",
+        0.29: "29%",
+        # As many digits as tell it from none and from all.
+        1 - 1e-5: "99.999%",
+        1e-5: "0.001%",
+        1.0: "100%",
+    }
+    pages = [page_of(facts(make_result("1", Status.FAIL, observed=o, **rows))) for o in wanted]
+    documents = drawn_together(tmp_path, *(Sheet(p, "#/model/flights") for p in pages))
+    for document, share in zip(documents, wanted.values(), strict=True):
+        assert re.findall(r"([\d.]+%) of rows", document) == [share]
 
 
 @needs_browser
@@ -210,9 +221,9 @@ def test_failing_rows_are_those_of_the_newest_batch_that_has_any(
     failures = [{"check_id": results[0].check_id, "batch": b, "row": r} for b, r in rows]
     made = facts(*results, failures=failures)
     place = f"#/finding/{quote(made.findings[0]['finding_id'], '')}"
-    document = drawn(tmp_path, page_of(made), place)
-    assert "<h2>Failing rows</h2>" in document and '<td class="nowrap">null</td>' in document
-    document = drawn(tmp_path, page_of(facts(*results, failures=failures[:1])), place)
+    of_one = facts(*results, failures=failures[:1])
+    newest, document = drawn_together(tmp_path, *(Sheet(page_of(f), place) for f in (made, of_one)))
+    assert "<h2>Failing rows</h2>" in newest and '<td class="nowrap">null</td>' in newest
     assert "<h2>Failing rows of 1</h2>" in document
     assert '<td><i class="dim">null</i></td>' in document
 
@@ -226,43 +237,46 @@ def test_a_batch_without_a_value_is_marked_and_is_the_newest(
     empty = [make_result(f"2025-01-0{d}", Status.NO_DATA, observed=None) for d in (3, 4)]
     made = facts(*known, *empty)
     place = f"#/finding/{quote(made.findings[0]['finding_id'], '')}"
-    document = drawn(tmp_path, page_of(made), place)
+    other = make_result("2025-01-04", check_id="flights.other", check_name="other")
+    document, not_judged = drawn_together(
+        tmp_path,
+        Sheet(page_of(made), place),
+        Sheet(page_of(facts(*known, other)), f"#/check/flights/{known[0].check_id}"),
+    )
     assert 'aria-live="polite">newest no value' in document
     assert document.count('class="odd none"') == 2
     assert "no value on 2025-01-04" in document
     # A batch that was not judged is no news: the last value is told with its batch.
-    other = make_result("2025-01-04", check_id="flights.other", check_name="other")
-    document = drawn(
-        tmp_path, page_of(facts(*known, other)), f"#/check/flights/{known[0].check_id}"
-    )
-    assert 'aria-live="polite">2025-01-02: 0.5' in document
+    assert 'aria-live="polite">2025-01-02: 0.5' in not_judged
 
 
 @needs_browser
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("max < 4", "below 4"),
-        ("max <= 4", "at most 4"),
-        ("expect(sum(a) > 4)", "above 4"),
-        # These compare rows.
-        ("satisfies(a < 99)", "at most 4"),
-        ("expect(4 >= count_if(a < 1))", "at most 4"),
-        ("expect(max(a) <= 5 /* < */)", "at most 4"),
-        ("max <> 4", "at most 4"),
-        ("not max > 4", "at most 4"),
-        ("row_count() - 3 > 5", "above 4"),
-        ("compliance(s = '(') > 0.9", "above 4"),
-    ],
-)
 def test_a_bound_that_is_not_allowed_itself_is_told_as_that(
-    make_result: Callable[..., Result], tmp_path: Path, name: str, words: str
+    make_result: Callable[..., Result], tmp_path: Path
 ) -> None:
-    lower = words.startswith("above")
-    bounds = {"lower": 4.0, "upper": None} if lower else {"lower": None, "upper": 4.0}
-    result = make_result("1", Status.FAIL, check_name=name, observed=4.0, **bounds)
-    document = drawn(tmp_path, page_of(facts(result)), f"#/check/flights/{result.check_id}")
-    assert f"newest 4 · allowed {words}<" in document
+    wanted = {
+        "max < 4": "below 4",
+        "max <= 4": "at most 4",
+        "expect(sum(a) > 4)": "above 4",
+        # These compare rows.
+        "satisfies(a < 99)": "at most 4",
+        "expect(4 >= count_if(a < 1))": "at most 4",
+        "expect(max(a) <= 5 /* < */)": "at most 4",
+        "max <> 4": "at most 4",
+        "not max > 4": "at most 4",
+        "row_count() - 3 > 5": "above 4",
+        "compliance(s = '(') > 0.9": "above 4",
+    }
+    sheets = []
+    for name, words in wanted.items():
+        lower = words.startswith("above")
+        bounds = {"lower": 4.0, "upper": None} if lower else {"lower": None, "upper": 4.0}
+        result = make_result("1", Status.FAIL, check_name=name, observed=4.0, **bounds)
+        sheets.append(Sheet(page_of(facts(result)), f"#/check/flights/{result.check_id}"))
+    for document, (name, words) in zip(
+        drawn_together(tmp_path, *sheets), wanted.items(), strict=True
+    ):
+        assert f"newest 4 · allowed {words}<" in document, name
 
 
 @needs_browser
@@ -286,12 +300,16 @@ def test_acknowledged_findings_are_listed_behind_open_ones(
     states = dict(zip(("flights.a", "flights.b"), ("muted", "acknowledged"), strict=True))
     findings = [{**f, "state": states.get(f["check_id"], "open")} for f in made.findings]
     made = replace(made, findings=findings)
-    document = drawn(tmp_path, page_of(made))
+    by_check = {f["check_id"]: quote(f["finding_id"], "") for f in findings}
+    commands = {"flights.a": "unmute flights.a", "flights.b": "reopen flights.b@1"}
+    document, *pages = drawn_together(
+        tmp_path,
+        Sheet(page_of(made)),
+        *(Sheet(page_of(made), f"#/finding/{by_check[check]}") for check in commands),
+    )
     assert "<h2>Findings (3 open)</h2>" in document
     listed = re.findall(r'<div class="finding">.*?#/finding/(flights\.\w)', document)
     assert listed == ["flights.c", "flights.b", "flights.a"]
-    for check, command in (("a", "unmute flights.a"), ("b", "reopen flights.b@1")):
-        place = next(f["finding_id"] for f in findings if f["check_id"] == f"flights.{check}")
-        document = drawn(tmp_path, page_of(made), f"#/finding/{quote(place, '')}")
-        assert f"dqsql finding {command}" in document
-        assert "dqsql finding acknowledge" not in document
+    for page, command in zip(pages, commands.values(), strict=True):
+        assert f"dqsql finding {command}" in page
+        assert "dqsql finding acknowledge" not in page

@@ -169,30 +169,28 @@ def test_files_are_relations(lake: Where, spark: SparkSession) -> None:
         assert message in str(caught.value) and caught.value.span is None
 
 
-@pytest.mark.parametrize(
-    ("text", "columns"),
-    [
-        ("day;n\n2024-01-01;1,5\n2024-01-02;2,5\n", ["day", "n"]),
-        ("day|n\n2024-01-01|1\n", ["day", "n"]),
-        ("day\tn\n2024-01-01\t1\n", ["day", "n"]),
-        ('day;"n; m"\n2024-01-01;"a\nb"\n', ["day", "n; m"]),
-        ("day,n;m\n2024-01-01,1;2\n", ["day", "n;m"]),
-        ("words\na;b\nc\n", ["words"]),
-    ],
-)
-def test_separators_of_files_that_no_source_names(
-    lake: Where, spark: SparkSession, text: str, columns: list[str]
-) -> None:
-    folder = Path(lake.project_dir) / "separated"
-    folder.mkdir(exist_ok=True)
-    (folder / "plain.csv").write_text(text, encoding="utf-8")
-    with gzip.open(folder / "packed.csv.gz", "wt", encoding="utf-8") as file:
-        file.write(text)
-    names = ["separated/plain.csv", "separated/packed.csv.gz", "separated/", "separated/*"]
-    found = profile(lake, names, spark=spark)
-    assert len(found) == len(names)
-    for each in found:
-        assert [c.name for c in each.columns] == columns, each.relation
+def test_separators_of_files_that_no_source_names(lake: Where, spark: SparkSession) -> None:
+    cases = {
+        "day;n\n2024-01-01;1,5\n2024-01-02;2,5\n": ["day", "n"],
+        "day|n\n2024-01-01|1\n": ["day", "n"],
+        "day\tn\n2024-01-01\t1\n": ["day", "n"],
+        'day;"n; m"\n2024-01-01;"a\nb"\n': ["day", "n; m"],
+        "day,n;m\n2024-01-01,1;2\n": ["day", "n;m"],
+        "words\na;b\nc\n": ["words"],
+    }
+    wanted = {}
+    for number, (text, columns) in enumerate(cases.items()):
+        folder = Path(lake.project_dir) / f"separated{number}"
+        folder.mkdir()
+        (folder / "plain.csv").write_text(text, encoding="utf-8")
+        with gzip.open(folder / "packed.csv.gz", "wt", encoding="utf-8") as file:
+            file.write(text)
+        # Folders and patterns are read by their files, so that two separators tell.
+        ways = ["plain.csv", "packed.csv.gz", *(("", "*") if number in (1, 3) else ())]
+        wanted |= {f"{folder.name}/{way}": columns for way in ways}
+    found = profile(lake, [*wanted], spark=spark)
+    for each, (name, columns) in zip(found, wanted.items(), strict=True):
+        assert [c.name for c in each.columns] == columns, name
 
 
 @pytest.mark.parametrize(
