@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +12,19 @@ import pytest
 
 from dqsql.model.results import Result, Status
 
-from .conftest import NewProject
+from ..conftest import PROFILES_YML, PROJECT_YML
+from .conftest import SOURCES, Project
 
-BATCHES = 36
-SHORT = 9
-ROWS = 400
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Batches by the source that has them.
+BATCHES = {"t": 36, "u": 9}
+ROWS = 150
 MODEL = """\
 {{ config(batch_by = 'day', avh = true) }}
 select day, number, rarely, often, nans, infinite, text, blank
-from {{ source('raw', 't') }}
+from {{ source('raw', '%s') }}
 """
 # The share of rows without a value before and on the last day; all of these passed once.
 SURGES = {
@@ -53,17 +57,33 @@ def days(batches: int) -> pa.Table:
     return pa.table({**columns, "day": pa.array(columns["day"], pa.date32())})
 
 
-@pytest.mark.parametrize("batches", [BATCHES, SHORT])
-def test_a_surge_is_found_and_told_in_percent(new_project: NewProject, batches: int) -> None:
-    project = new_project(MODEL)
-    folder = project.root / "data" / "t"
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(days(batches), folder / "rows.parquet")
-    found: dict[str, list[Result]] = {}
-    for result in project.run().results:
-        found.setdefault(result.column or "", []).append(result)
+@pytest.fixture(scope="module")
+def verdicts(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+) -> dict[tuple[str, str], list[Result]]:
+    """What is said of all batches, by source and column: both sources are checked by one run."""
+    project = Project(tmp_path_factory.mktemp("missing"), spark)
+    project.write({"dqsql_project.yml": PROJECT_YML, "profiles.yml": PROFILES_YML})
+    project.write({"checks/sources.yml": SOURCES})
+    for name, batches in BATCHES.items():
+        project.write({f"checks/{name}.sql": MODEL % name})
+        folder = project.root / "data" / name
+        folder.mkdir(parents=True)
+        pq.write_table(days(batches), folder / "rows.parquet")
+    found: dict[tuple[str, str], list[Result]] = {}
+    for model in project.run().models:
+        for result in sorted(model.results, key=lambda r: r.batch or ""):
+            found.setdefault((model.model, result.column or ""), []).append(result)
+    return found
+
+
+@pytest.mark.parametrize("source", BATCHES)
+def test_a_surge_is_found_and_told_in_percent(
+    verdicts: dict[tuple[str, str], list[Result]], source: str
+) -> None:
     for column, (_, after) in SURGES.items():
-        *before, last = sorted(found[column], key=lambda r: r.batch or "")
+        *before, last = verdicts[source, column]
+        assert len(before) == BATCHES[source] - 1
         assert last.status is Status.FAIL, column
         told = f"of values are {WORDS.get(column, 'null')}, expected at most"
         assert told in last.message, column

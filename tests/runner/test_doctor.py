@@ -255,7 +255,7 @@ def test_texts_that_are_no_ages(text: str) -> None:
 
 def test_files_stay_few_over_many_runs(make_project: Callable[..., Path]) -> None:
     tables = StoredRuns(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
-    for number in range(40):
+    for number in range(30):
         tables.run(f"2024-01-{number:02d}")
         tables.store.tidy()
     for name in ("dq_metrics", "dq_results", "dq_batches", "dq_runs", "dq_state__m"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +16,6 @@ from dqsql.engine.selects import fetched
 from dqsql.engine.statements import tables_in
 from dqsql.errors import AnnotationError, CheckFailedError, DqsqlError, QueryError, UsageError
 from dqsql.model.results import Status
-from tests.conftest import QUICK_START
 
 from .conftest import NewProject
 
@@ -485,25 +482,6 @@ def test_columns_of_a_session_that_tells_them_apart_by_case(spark: SparkSession)
     both = rows.withColumnRenamed("other", "NAME")
     found = dqsql.check(both, ["@not_null(Name)", "@not_null(NAME)"]).results
     assert [r.status.value for r in found] == ["pass", "fail"]
-
-
-def test_it_is_the_first_thing_that_a_process_does() -> None:
-    program = """\
-import pandas
-import dqsql
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-found = dqsql.check(pandas.DataFrame({"id": [1, None]}), ["@not_null(id)"], spark=spark)
-print(found.results[0].status.value)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **QUICK_START},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "fail"
 
 
 def test_decimals_of_different_scales_are_compared_without_loss(spark: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -60,8 +61,9 @@ def stored(project: Project) -> dict[str, list[str]]:
     return {n: rows for n, rows in project.tables().items() if "total" not in n}
 
 
-def statuses(project: Project, column: str) -> str:
-    rows = [r for r in project.rows("dq_results") if r["column_name"] == column]
+def statuses(project: Project, model: str, column: str) -> str:
+    found = project.rows("dq_results")
+    rows = [r for r in found if (r["model"], r["column_name"]) == (model, column)]
     by_batch = {r["batch"]: r["status"] for r in rows if r["detector"] == "pattern"}
     return " ".join(by_batch[batch] for batch in sorted(by_batch))
 
@@ -77,53 +79,61 @@ LEFT_OUT = {"check": "", "few": "@pattern {exclude_where: \"batch > '2024-03-01'
 SKIPPED = "skipped skipped pass pass pass pass pass pass pass"
 
 
-@pytest.mark.parametrize(
-    ("annotated", "expected"),
-    [
-        pytest.param(REFUSED, {"same": SKIPPED, "other": SKIPPED}, id="refused"),
-        pytest.param(
-            LATE, {"late": "skipped skipped skipped skipped skipped pass pass pass pass"}, id="late"
-        ),
-        pytest.param(
-            FEW,
-            {
-                "few": "skipped pass pass pass pass pass pass pass fail",
-                "tiny": "skipped warn pass pass pass pass warn pass pass",
-                # A week without values: the pattern stays.
-                "gap": f"skipped {'no_data ' * 7}pass",
-            },
-            id="few",
-        ),
-        pytest.param(LEFT_OUT, {"few": " ".join(["skipped"] * DAYS)}, id="left out"),
-        pytest.param(
-            {**LATE, **REFUSED, **WARNED, "check": "@not_null"},
-            {"same": SKIPPED, "warned": "skipped skipped pass pass warn warn warn pass pass"},
-            id="all",
-            marks=pytest.mark.slow,
-        ),
-    ],
-)
-def test_a_backfill_and_daily_runs_store_the_same(
-    annotated: dict[str, str],
-    expected: dict[str, str],
-    new_project: NewProject,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(training, "RETRY_AFTER", 3)
-    model = MODEL.format(**{**COLUMNS, **annotated})
-    at_once, daily = (new_project(model, name=name) for name in ("at_once", "daily"))
-    at_once.data(DATA.format(days=DAYS))
-    result = at_once.run()
-    assert len(result.models[0].batches) == DAYS
-    assert len(result.results) == len(at_once.rows("dq_results"))
-    assert not [r for r in result.results if r.status is Status.ERROR]
-    for days in range(1, DAYS + 1):
-        daily.data(DATA.format(days=days))
-        daily.run()
-    of_backfill, of_days = stored(at_once), stored(daily)
-    for table, rows in of_days.items():
-        assert of_backfill[table] == rows, table
-    assert {column: statuses(at_once, column) for column in expected} == expected
-    if annotated is LEFT_OUT:
-        versions = [r["version"] for r in daily.rows("dq_programs") if r["column_name"] == "few"]
-        assert versions == [1]
+EXPECTED = {
+    "refused": {"same": SKIPPED, "other": SKIPPED},
+    "late": {"late": "skipped skipped skipped skipped skipped pass pass pass pass"},
+    "few": {
+        "few": "skipped pass pass pass pass pass pass pass fail",
+        "tiny": "skipped warn pass pass pass pass warn pass pass",
+        # A week without values: the pattern stays.
+        "gap": f"skipped {'no_data ' * 7}pass",
+    },
+    "left_out": {"few": " ".join(["skipped"] * DAYS)},
+    "all_at_once": {
+        "same": SKIPPED,
+        "warned": "skipped skipped pass pass warn warn warn pass pass",
+    },
+}
+
+
+@pytest.fixture
+def checked(new_project: NewProject, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Project]:
+    """Models with these annotations, checked by a backfill; daily runs have stored the same."""
+
+    def check(**annotated: dict[str, str]) -> Project:
+        monkeypatch.setattr(training, "RETRY_AFTER", 3)
+        # One is read by itself, the others are scanned together.
+        models = {
+            f"checks/{name}.sql": MODEL.format(**{**COLUMNS, **given})
+            + "where id is not null\n" * (given is FEW)
+            for name, given in annotated.items()
+        }
+        at_once, daily = (new_project(files=models, name=name) for name in ("at_once", "daily"))
+        at_once.data(DATA.format(days=DAYS))
+        result = at_once.run()
+        assert [len(m.batches) for m in result.models] == [DAYS] * len(models)
+        assert len(result.results) == len(at_once.rows("dq_results"))
+        assert not [r for r in result.results if r.status is Status.ERROR]
+        for days in range(1, DAYS + 1):
+            daily.data(DATA.format(days=days))
+            daily.run()
+        of_backfill, of_days = stored(at_once), stored(daily)
+        for table, rows in of_days.items():
+            assert of_backfill[table] == rows, table
+        for model in annotated:
+            expected = EXPECTED[model]
+            assert {c: statuses(at_once, model, c) for c in expected} == expected, model
+        return daily
+
+    return check
+
+
+def test_a_backfill_and_daily_runs_store_the_same(checked: Callable[..., Project]) -> None:
+    daily = checked(refused=REFUSED, late=LATE, few=FEW, left_out=LEFT_OUT)
+    programs = [r for r in daily.rows("dq_programs") if r["model"] == "left_out"]
+    assert [r["version"] for r in programs if r["column_name"] == "few"] == [1]
+
+
+@pytest.mark.slow
+def test_so_they_do_where_a_model_has_all_of_that(checked: Callable[..., Project]) -> None:
+    checked(all_at_once={**LATE, **REFUSED, **WARNED, "check": "@not_null"})

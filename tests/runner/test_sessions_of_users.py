@@ -112,11 +112,16 @@ def test_no_view_is_left_of_many_batches(spark: SparkSession) -> None:
     assert not [row for row in left if row["viewName"].startswith("dqsql")]
 
 
-def test_what_a_stopped_session_is_told() -> None:
+@pytest.fixture(scope="module")
+def told_by_a_process() -> list[str]:
+    """What a process prints that checks a frame, and works on when its session is stopped."""
     program = """\
+import pandas
 import dqsql
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+found = dqsql.check(pandas.DataFrame({"id": [1, None]}), ["@not_null(id)"], spark=spark)
+print(found.results[0].status.value)
 frame = spark.range(3)
 spark.stop()
 for work in (
@@ -136,7 +141,17 @@ for work in (
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines() == ["the Spark session has been stopped"] * 2
+    return done.stdout.splitlines()
+
+
+def test_a_check_of_a_frame_is_the_first_thing_that_a_process_does(
+    told_by_a_process: list[str],
+) -> None:
+    assert told_by_a_process[0] == "fail"
+
+
+def test_what_a_stopped_session_is_told(told_by_a_process: list[str]) -> None:
+    assert told_by_a_process[1:] == ["the Spark session has been stopped"] * 2
 
 
 def test_nanoseconds_of_pandas_are_refused(spark: SparkSession) -> None:

@@ -47,22 +47,23 @@ def test_what_is_found_does_not_depend_on_the_size(
     assert found[0][0] == 1, "there are keys without a match"
 
 
-@pytest.mark.parametrize("segments", ["", ", segment_by = ['place']"])
 def test_what_is_found_does_not_depend_on_the_statements(
-    new_project: NewProject, monkeypatch: pytest.MonkeyPatch, segments: str
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
+    # Of two models of which one has segments, none is scanned with the other.
+    models = {"checks/m.sql": MODEL, "checks/n.sql": MODEL.replace(", segment_by = ['place']", "")}
     for rows in (0, scan.SMALL_ROWS):
         # No batch is small, and none is scanned and measured by one statement.
         monkeypatch.setattr(scan, "SMALL_ROWS", rows)
         monkeypatch.setattr(execution, "_READ_TWICE", 20 * rows)
-        model = MODEL.replace(", segment_by = ['place']", segments)
-        project = new_project(model, DATA.replace("200", "130"), name=f"p{rows}")
+        project = new_project(files=models, name=f"p{rows}")
         project.data("select id as k from range(150)", "u")
         for many in (130, 200):
             project.data(DATA.replace("200", str(many)))
             result = project.run(full_refresh=many == 200)
-        found.append((result.exit_code, project.tables(), project.metrics()))
+        metrics = [project.metrics(model) for model in ("m", "n")]
+        found.append((result.exit_code, project.tables(), metrics))
     assert found[0] == found[1]
     assert found[0][0] == 1, "there are keys without a match"
 

@@ -203,9 +203,18 @@ def _state(shop: Shop) -> tuple[Any, ...]:
     return shop.good(), shop.bad(), sorted(r["batch"] for r in shop.table("dq_batches", "dq"))
 
 
+PRICES = """\
+{{ config(batch_by = 'day') }}
+select
+    id,
+    day,
+    price -- @in_range(0, 100) @completeness >= 0.6
+from {{ source('shop', 'orders') }}
+"""
+
+
 def test_a_run_that_died_between_writes_is_healed_by_the_next(make_shop: MakeShop) -> None:
-    shop = make_shop(MODEL, ROWS)
-    shop.shops("a", "b", "c")
+    shop = make_shop(PRICES, ROWS)
     late = (8, TWO, -5.0, "x@y", "a")
     for number, name in enumerate(("orders_quarantined", "orders_good", "dq_batches")):
         with pytest.MonkeyPatch.context() as patch:
@@ -217,9 +226,14 @@ def test_a_run_that_died_between_writes_is_healed_by_the_next(make_shop: MakeSho
     # New rows come between death and healing.
     shop.add([late])
     shop.run(quarantine=True)
-    routed = sorted([*BAD, (TWO, 8, ["price.in_range_0_100"])])
-    # Two of four prices are there: still too few.
-    assert _state(shop) == (GOOD, routed, [ONE, TWO])
+    out_of_range, incomplete = "price.in_range_0_100", "price.completeness_ge_0_6"
+    routed = [
+        *((ONE, 2, [out_of_range]), (ONE, 6, [out_of_range])),
+        # Two of four prices are there: still too few.
+        *((TWO, 1, [incomplete]), (TWO, 2, [incomplete]), (TWO, 8, [out_of_range])),
+    ]
+    good = [*((ONE, number) for number in (0, 1, 1, 3, 4, 5, 7)), (TWO, 3)]
+    assert _state(shop) == (good, routed, [ONE, TWO])
     # A batch that is checked again dies, too: reopened, first half, second half, ledger.
     for number in range(4):
         with pytest.MonkeyPatch.context() as patch:
@@ -227,4 +241,4 @@ def test_a_run_that_died_between_writes_is_healed_by_the_next(make_shop: MakeSho
             with pytest.raises(Killed):
                 shop.run(quarantine=True, batches=[TWO])
         shop.run(quarantine=True)
-        assert _state(shop) == (GOOD, routed, [ONE, TWO])
+        assert _state(shop) == (good, routed, [ONE, TWO])

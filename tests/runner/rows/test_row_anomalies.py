@@ -40,7 +40,7 @@ from {{ source('shop', 'orders') }}
 -- @row_anomalies(price, quantity, total) {sample_size: 150, name: in_spark, severity: warn}
 -- @row_anomalies(country) {name: others, where: "quantity > 2", severity: warn}
 """
-DAYS, ROWS, ODD = 9, 300, 12
+DAYS, ROWS, ODD = 7, 300, 12
 LAST = f"2024-01-{DAYS:02d}"
 
 
@@ -134,10 +134,10 @@ SPLIT = """\
 select
     *,
     map('a', price) as `a map`,
-    case when id = 2705 then -1 else 1 end as sign -- @positive
+    case when id = 2105 then -1 else 1 end as sign -- @positive
 from {{ source('shop', 'orders') }}
 -- @row_anomalies(price, quantity, total, country) {name: odd}
--- @row_anomalies(total) {sample_size: 150, where: "id < 2703", severity: warn, name: some}
+-- @row_anomalies(total) {sample_size: 150, where: "id < 2103", severity: warn, name: some}
 -- @row_anomalies(total, at) {name: left_out, quarantine: false}
 """
 IDS = range(ROWS * DAYS, ROWS * DAYS + ODD)
@@ -160,7 +160,7 @@ def test_odd_rows_go_to_quarantine_with_their_reasons(
         assert set(bad) == set(IDS)
         assert sorted([*good, *bad]) == list(range(ROWS, ROWS * (DAYS + 1)))
         for id, row in bad.items():
-            names = ["odd"] + ["sign.positive"] * (id == 2705) + ["some"] * (id < 2703)
+            names = ["odd"] + ["sign.positive"] * (id == 2105) + ["some"] * (id < 2103)
             assert sorted(row["dqsql_failed_checks"]) == sorted(names)
             reasons = json.loads(row["dqsql_reasons"])
             assert set(reasons) == set(names) - {"sign.positive"}
@@ -183,7 +183,7 @@ def test_odd_rows_of_a_warning_are_good_rows(
     warehouse = root / "warehouse" / "dq_rows"
     dqsql.run(root, spark=spark, quarantine=True)
     (row,) = table_rows(warehouse, "orders_quarantined")
-    assert row["id"] == 2705
+    assert row["id"] == 2105
     assert sorted(row["dqsql_failed_checks"]) == ["odd", "sign.positive"]
     assert set(json.loads(row["dqsql_reasons"])) == {"odd"}
     assert len(table_rows(warehouse, "orders_good")) == ROWS * DAYS - 1
