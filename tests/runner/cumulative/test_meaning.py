@@ -20,10 +20,9 @@ from .conftest import SOURCES, NewProject, Project
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SUMS = "-- @expect(sum(x) > 0) {scope: cumulative}\n-- @expect(row_count > 0) {scope: cumulative}\n"
 CHECKS = (
-    "-- @expect(sum(x) > 0) {scope: cumulative}\n"
-    "-- @expect(row_count > 0) {scope: cumulative}\n"
-    "-- @expect(max(x) is not null) {scope: cumulative}\n"
+    SUMS + "-- @expect(max(x) is not null) {scope: cumulative}\n"
     "-- @expect(stddev(y) is not null) {scope: cumulative}\n"
 )
 DISTINCT = "-- @expect(count_distinct(x) > 0) {scope: cumulative}\n"
@@ -44,8 +43,8 @@ def sql(query: str, checks: str = CHECKS, config: str = "batch_by='day'") -> str
     return f"{{{{ config({config}) }}}}\n{query}\n{checks}"
 
 
-def select(columns: str, rows: str = SOURCE) -> str:
-    return sql(f"select {columns} from {rows}")
+def select(columns: str, rows: str = SOURCE, checks: str = CHECKS) -> str:
+    return sql(f"select {columns} from {rows}", checks)
 
 
 class Edited(NamedTuple):
@@ -89,7 +88,7 @@ OTHER_ROWS = (
 for _number, (_before, _now, _) in enumerate(OTHER_ROWS):
     EDITED[f"rows_{_number}"] = Edited(
         *(
-            select("day, x, y", rows.format(t=f"{SOURCE} as t").replace("as t)", ")"))
+            select("day, x, y", rows.format(t=f"{SOURCE} as t").replace("as t)", ")"), SUMS)
             for rows in (_before, _now)
         )
     )
