@@ -46,7 +46,8 @@ def test_keys_are_spread(
     scan = scan_of(project, rows)
     statement = to_sql(scan.query())
     assert ("repartition(" in statement) is spread
-    spark.range(ROWS).selectExpr(
+    # What is counted does not depend on how many rows there really are.
+    spark.range(6_000).selectExpr(
         "case when id % 3 > 0 then concat('k', id) end as key",
         "concat('k', id div 2 * 2) as other",
         "array('a', 'b', 'c')[id % 3] as kind",
@@ -54,4 +55,4 @@ def test_keys_are_spread(
     (row,) = spark.sql(statement).collect()
     found = {name.split("__")[0]: value for name, value in row.asDict().items() if "freq" in name}
     assert found["key"] == 0
-    assert found["other"] == ROWS // 2
+    assert found["other"] == 3_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -50,6 +50,14 @@ def rows_of(spark: SparkSession, given: dict[str, list[int]], sql: str = ODD) ->
     return found if listed else found.where("false")
 
 
+def put(store: DeltaFolderStore, rows: DataFrame, batches: Collection[str]) -> None:
+    """Write new batches, each into a file of its own."""
+    before = store.table(NAME)
+    there = 0 if before is None else len(before.file_uris())
+    store.replace_rows(NAME, rows, BY, batches)
+    assert len(files(store)) == there + len(batches)
+
+
 def read(store: DeltaFolderStore) -> list[str]:
     """All rows as Spark reads them, as texts."""
     frame = store._read_states(NAME, None)
@@ -89,23 +97,23 @@ def test_whatever_is_replaced_the_rest_stays(spark: SparkSession, store: DeltaFo
     names = [*map(str, range(15)), *(f"2024-01-{d:02d}" for d in range(1, 15)), "", "a/b=%", "it's"]
     known: dict[str, list[int]] = {}
     most = 0
-    for step in range(45):
+    for step in range(24):
         # Mostly new batches, as runs bring them; now and then many, some of them compacted before.
-        chosen = chance.sample(names, 6 if step % 9 == 8 else 1)
+        chosen = chance.sample(names, 6 if step % 4 == 3 else 1)
         given = {b: [chance.randrange(100) for _ in range(chance.randrange(3))] for b in chosen}
         store.replace_rows(NAME, rows_of(spark, given), BY, chosen)
         known |= given
         store.tidy()
         most = max(most, len(files(store)))
-        if step % 15 == 14:
+        if step % 12 == 11:
             assert read(store) == texts(rows_of(spark, known))
     assert most <= row_files._MOST_SMALL
     # A column that came later is null in older rows, also where files are put together.
     later = rows_of(spark, {"later": [1]}).selectExpr("*", "'x' as note")
     store.replace_rows(NAME, later, BY, ["later"])
-    for number in range(20):
-        store.replace_rows(NAME, rows_of(spark, {f"b{number}": [1]}), BY, [f"b{number}"])
-        known[f"b{number}"] = [1]
+    more = {f"b{number}": [1] for number in range(20)}
+    put(store, rows_of(spark, more), more)
+    known |= more
     store.tidy()
     assert len(files(store)) <= 2
     whole = rows_of(spark, known).selectExpr("*", "cast(null as string) as note")
@@ -127,8 +135,8 @@ def test_a_column_that_is_spelt_otherwise_is_the_same(
 def test_two_compactions_at_once_keep_each_row_once(
     spark: SparkSession, store: DeltaFolderStore
 ) -> None:
-    for number in range(row_files._MOST_SMALL + 1):
-        store.replace_rows(NAME, rows_of(spark, {f"{number}": [number]}), BY, [f"{number}"])
+    known = {f"{number}": [number] for number in range(row_files._MOST_SMALL + 1)}
+    put(store, rows_of(spark, known), known)
     before = read(store)
     first, second = store.table(NAME), store.table(NAME)
     assert first is not None
@@ -149,9 +157,9 @@ def test_large_files_are_left_alone(
     store.replace_rows(NAME, many, BY, ["b00"])
     store.tidy()
     (large,) = files(store)
-    for number in range(1, 40):
-        name = f"b{number:02d}"
-        store.replace_rows(NAME, rows_of(spark, {name: [1]}), BY, [name])
+    for ten in range(1, 5):
+        given = {f"b{ten}{digit}": [1] for digit in range(10)}
+        put(store, rows_of(spark, given), given)
         store.tidy()
     assert large in files(store)
     sizes = [Path(unquote(file)).stat().st_size for file in files(store) if file != large]
@@ -161,8 +169,8 @@ def test_large_files_are_left_alone(
 def test_only_files_of_replaced_batches_are_written_again(
     spark: SparkSession, store: DeltaFolderStore
 ) -> None:
-    for number in range(17):
-        store.replace_rows(NAME, rows_of(spark, {f"{number}": [number]}), BY, [f"{number}"])
+    known = {f"{number}": [number] for number in range(17)}
+    put(store, rows_of(spark, known), known)
     store.tidy()
     (compacted,) = files(store)
     # Between the smallest and the largest name as a text, but not in the file.
@@ -176,8 +184,7 @@ def test_a_batch_replaced_while_files_are_put_together(
     spark: SparkSession, store: DeltaFolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = {f"{number}": [number] for number in range(17)}
-    for name, numbers in known.items():
-        store.replace_rows(NAME, rows_of(spark, {name: numbers}), BY, [name])
+    put(store, rows_of(spark, known), known)
     compacted = row_files.RowFiles.compacted
 
     def slowly(self: row_files.RowFiles) -> row_files.Actions:

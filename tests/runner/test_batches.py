@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,9 +17,13 @@ from dqsql.model.batches import batch_order
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 from dqsql.runner.upkeep import doctor
+from tests.conftest import PROFILES_YML, PROJECT_YML
 from tests.tables import table_rows
 
-from .conftest import NewProject
+from .conftest import SOURCES, NewProject, Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 BY_DAY = """\
 {{ config(batch_by = 'day') }}
@@ -29,6 +34,23 @@ from {{ source('raw', 't') }}
 -- @row_count > 0
 """
 DAYS = "select * from values ('d1', 1), ('d1', 3), ('d2', 2) as t(day, x)"
+
+
+@pytest.fixture(scope="module")
+def two_days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of which a run has checked both batches."""
+    project = Project(tmp_path_factory.mktemp("batches") / "project", spark)
+    project.write({"dqsql_project.yml": PROJECT_YML, "profiles.yml": PROFILES_YML})
+    project.write({"checks/sources.yml": SOURCES, "checks/m.sql": BY_DAY})
+    project.data(DAYS)
+    assert project.run().warnings == ()
+    return project.root
+
+
+@pytest.fixture
+def checked(two_days: Path, spark: SparkSession, tmp_path: Path) -> Project:
+    """A copy of it."""
+    return Project(shutil.copytree(two_days, tmp_path / "project"), spark)
 
 
 def test_named_batches_without_rows(new_project: NewProject) -> None:
@@ -72,13 +94,11 @@ def test_a_total_that_leaves_batches_out_says_so(new_project: NewProject) -> Non
     assert any("leave out 2 of 5 batches" in n for n in result.models[0].notes)
 
 
-def test_a_batch_that_lost_its_rows_is_kept_where_it_fails(new_project: NewProject) -> None:
-    project = new_project(BY_DAY, DAYS)
-    project.run()
-    project.data("select * from values ('d2', 2) as t(day, x)")
-    again = project.run(batches=["d1"])
+def test_a_batch_that_lost_its_rows_is_kept_where_it_fails(checked: Project) -> None:
+    checked.data("select * from values ('d2', 2) as t(day, x)")
+    again = checked.run(batches=["d1"])
     assert (again.exit_code, again.warnings) == (1, ())
-    assert {r["batch"]: (r["rows"], r["status"]) for r in project.rows("dq_batches")} == {
+    assert {r["batch"]: (r["rows"], r["status"]) for r in checked.rows("dq_batches")} == {
         "d1": (0, "flagged"),
         "d2": (1, "accepted"),
     }
@@ -254,22 +274,25 @@ def test_a_table_of_rows_without_a_batch(new_project: NewProject) -> None:
         project.run()
 
 
-@pytest.mark.parametrize(
-    ("batch_by", "status"),
-    [("to_date(at)", Status.FAIL), ("nullif(to_date(at), date '2024-01-01')", Status.PASS)],
-)
 def test_times_without_a_batch_are_null_where_batch_by_is_a_function_of_them(
-    new_project: NewProject, batch_by: str, status: Status
+    new_project: NewProject,
 ) -> None:
-    model = f"""\
-{{{{ config(batch_by = "{batch_by}") }}}}
-select at -- @not_null @null_count < 1 {{severity: warn}}
-from {{{{ source('raw', 't') }}}}
+    model = """\
+{{ config(batch_by = "%s") }}
+select at -- @not_null @null_count < 1 {severity: warn}
+from {{ source('raw', 't') }}
 """
+    files = {
+        "checks/of_nulls.sql": model % "to_date(at)",
+        "checks/of_others.sql": model % "nullif(to_date(at), date '2024-01-01')",
+    }
     rows = "select explode(array(timestamp '2024-01-01', timestamp '2024-01-02', null)) as at"
-    found = {r.check_name: r for r in new_project(model, rows).run().results[-2:]}
-    assert found["not_null"].status is status
-    assert found["null_count < 1"].status is (Status.WARN if status is Status.FAIL else status)
+    found = {m.model: m.results[-2:] for m in new_project(data=rows, files=files).run().models}
+    statuses = {name: {r.check_name: r.status for r in last} for name, last in found.items()}
+    assert statuses == {
+        "of_nulls": {"not_null": Status.FAIL, "null_count < 1": Status.WARN},
+        "of_others": {"not_null": Status.PASS, "null_count < 1": Status.PASS},
+    }
 
 
 def test_a_model_without_batch_by_is_checked_whole_by_each_run(new_project: NewProject) -> None:
@@ -311,30 +334,34 @@ def test_segments_with_nulls(new_project: NewProject) -> None:
     assert modes["kind=a, n is null"] == 4
 
 
-@pytest.mark.parametrize("order", ["asc", "desc"])
-@pytest.mark.parametrize(
-    ("segment", "one", "two"),
-    [("p collate UTF8_LCASE", "de", "DE"), ("cast(p as double)", "0.0", "-0.0")],
-)
-def test_segments_are_told_apart_by_their_texts(
-    new_project: NewProject, order: str, segment: str, one: str, two: str
-) -> None:
-    model = f"""
-    {{{{ config(batch_by = 'day', segment_by = ['c']) }}}}
-    select day, {segment} as c,
-        i -- @unique @count_distinct > 0
-    from {{{{ source('raw', 't') }}}}
-    -- @row_count > 0
-    """
-    rows = f"values ('x', '{one}', 1), ('x', '{two}', 7), ('x', '{two}', 7) as t(day, p, i)"
-    project = new_project(model, f"select * from {rows} order by p {order}")
+def test_segments_are_told_apart_by_their_texts(new_project: NewProject) -> None:
+    """Whichever of two that Spark takes for equal comes first."""
+    segments = {"text": ("p collate UTF8_LCASE", "de", "DE"), "zero": ("z", "0.0", "-0.0")}
+    files: dict[str, str | None] = {}
+    for table in ("t", "u"):
+        for name, (segment, _, _) in segments.items():
+            files[f"checks/{name}_{table}.sql"] = f"""
+                {{{{ config(batch_by = 'day', segment_by = ['c']) }}}}
+                select day, {segment} as c,
+                    i -- @unique @count_distinct > 0
+                from {{{{ source('raw', '{table}') }}}}
+                -- @row_count > 0
+            """
+    project = new_project(files=files)
+    rows = "('x', 'de', 0.0D, 1), ('x', 'DE', -0.0D, 7), ('x', 'DE', -0.0D, 7)"
+    project.data(f"select * from values {rows} as t(day, p, z, i) order by i asc", "t")
+    project.data(f"select * from values {rows} as t(day, p, z, i) order by i desc", "u")
     project.run()
-    found = {(r["segment"], r["metric"]): r["value"] for r in project.rows("dq_metrics")}
-    labels = f"c={one}", f"c={two}", None
-    assert [found[s, "row_count"] for s in labels] == [1, 2, 3]
-    assert [found[s, "count_distinct"] for s in labels] == [1, 1, 2]
-    results = {(r["segment"], r["check_name"]): r["status"] for r in project.rows("dq_results")}
-    assert [results[s, "unique"] for s in labels[:2]] == ["pass", "fail"]
+    found = {(r["model"], r["segment"], r["metric"]): r for r in project.rows("dq_metrics")}
+    results = {(r["model"], r["segment"], r["check_name"]): r for r in project.rows("dq_results")}
+    for name, (_, one, two) in segments.items():
+        labels = f"c={one}", f"c={two}", None
+        for model in (f"{name}_t", f"{name}_u"):
+            counts = [found[model, s, "row_count"]["value"] for s in labels]
+            distinct = [found[model, s, "count_distinct"]["value"] for s in labels]
+            assert (counts, distinct) == ([1, 2, 3], [1, 1, 2]), model
+            statuses = [results[model, s, "unique"]["status"] for s in labels[:2]]
+            assert statuses == ["pass", "fail"], model
 
 
 def test_a_segment_whose_value_is_the_text_null(new_project: NewProject) -> None:
@@ -403,31 +430,27 @@ def test_a_check_that_is_added_later(new_project: NewProject) -> None:
     assert mins == {"d1": 1, "d2": 2, "d3": 7}
 
 
-def test_a_check_that_is_taken_away(new_project: NewProject) -> None:
-    project = new_project(BY_DAY, DAYS)
-    project.run()
-    project.write({"checks/m.sql": BY_DAY.replace("@mean > 0", "")})
-    project.data(f"{DAYS} union all select 'd3', 7")
-    project.run()
-    means = {k[0] for k in project.metrics() if k[3] == "mean()"}
+def test_a_check_that_is_taken_away(checked: Project) -> None:
+    checked.write({"checks/m.sql": BY_DAY.replace("@mean > 0", "")})
+    checked.data(f"{DAYS} union all select 'd3', 7")
+    checked.run()
+    means = {k[0] for k in checked.metrics() if k[3] == "mean()"}
     assert means == {"d1", "d2"}
-    ended = {r["check_id"]: r["valid_to"] is not None for r in project.rows("dq_checks")}
+    ended = {r["check_id"]: r["valid_to"] is not None for r in checked.rows("dq_checks")}
     assert ended["m.x.mean_gt_0"]
     assert not ended["m.x.max_lt_9"]
 
 
-def test_a_column_that_disappears(new_project: NewProject) -> None:
-    project = new_project(BY_DAY, DAYS)
-    project.run()
-    wanted = project.tables()
-    project.data("select 'd3' as day")
-    result = project.attempt()
+def test_a_column_that_disappears(checked: Project) -> None:
+    wanted = checked.tables()
+    checked.data("select 'd3' as day")
+    result = checked.attempt()
     assert result.exit_code == 2
     error = result.models[0].error
     assert error is not None
     assert "`x`" in error.message
     assert str(error.span).startswith("checks/m.sql:4:5")
-    assert project.tables() == wanted
+    assert checked.tables() == wanted
 
 
 def test_a_column_that_disappears_behind_a_star(new_project: NewProject) -> None:
@@ -442,22 +465,20 @@ def test_a_column_that_disappears_behind_a_star(new_project: NewProject) -> None
     assert statuses == {"mean(x) > 0": Status.ERROR, "row_count > 0": Status.PASS}
 
 
-def test_a_column_whose_type_changes(new_project: NewProject) -> None:
-    project = new_project(BY_DAY, DAYS)
-    project.run()
-    project.data("select 'd3' as day, 2.5D as x union all select 'd1', 7.5D")
-    assert project.run().models[0].batches == ("d3",)
-    means = {k[0]: v for k, v in project.metrics().items() if k[3] == "mean()"}
+def test_a_column_whose_type_changes(checked: Project) -> None:
+    checked.data("select 'd3' as day, 2.5D as x union all select 'd1', 7.5D")
+    assert checked.run().models[0].batches == ("d3",)
+    means = {k[0]: v for k, v in checked.metrics().items() if k[3] == "mean()"}
     assert means == {"d1": 2, "d2": 2, "d3": 2.5}
     # To text and back, and the state of all batches can still be replaced.
-    project.data("select 'd4' as day, 'abc' as x")
-    text = project.run()
+    checked.data("select 'd4' as day, 'abc' as x")
+    text = checked.run()
     assert {r.check_name: r.status for r in text.results if r.check_name == "not_null"} == {
         "not_null": Status.PASS
     }
-    project.data(DAYS)
-    project.run(batches=["d1"])
-    maxima = {k[0]: v for k, v in project.metrics().items() if k[3] == "max()"}
+    checked.data(DAYS)
+    checked.run(batches=["d1"])
+    maxima = {k[0]: v for k, v in checked.metrics().items() if k[3] == "max()"}
     assert maxima["d1"] == 3
 
 
@@ -525,37 +546,49 @@ def test_batch_by_with_a_function_that_there_is_not(new_project: NewProject) -> 
     assert error.value.hint == "did you mean 'to_date' or 'try_to_date' or 'to_time'?"
 
 
-@pytest.mark.parametrize("batch_by", ["loaded", "rand()"])
-def test_batches_that_differ_whenever_they_are_read_are_an_error(
-    new_project: NewProject, batch_by: str
-) -> None:
-    project = new_project(
-        f"{{{{ config(batch_by = '{batch_by}') }}}}\n"
-        "select id, -- @not_null\n current_timestamp() as loaded from {{ source('raw', 't') }}",
-        "select id from range(3)",
+def test_batches_that_differ_whenever_they_are_read_are_an_error(new_project: NewProject) -> None:
+    text = (
+        "{{ config(batch_by = '%s') }}\n"
+        "select id, -- @not_null\n current_timestamp() as loaded from {{ source('raw', 't') }}"
     )
-    (model,) = project.attempt().models
-    assert model.error is not None and "not when they were read again" in model.error.message
-    assert (model.status, project.rows("dq_batches")) == (Status.ERROR, [])
+    files = {"checks/a.sql": text % "loaded", "checks/b.sql": text % "rand()"}
+    project = new_project(data="select id from range(3)", files=files)
+    models = project.attempt().models
+    assert {m.model for m in models} == {"a", "b"}
+    for model in models:
+        assert model.error is not None and "not when they were read again" in model.error.message
+        assert model.status is Status.ERROR
+    assert project.rows("dq_batches") == []
 
 
-@pytest.mark.parametrize("day", ["day", "date_trunc('day', cast(day as timestamp))", "concat(day)"])
-def test_rows_without_a_batch_count_whenever_batches_begin(
-    new_project: NewProject, day: str
-) -> None:
-    project = new_project(
+def test_rows_without_a_batch_count_whenever_batches_begin(new_project: NewProject) -> None:
+    """Whatever the type of the batches is."""
+    text = (
         "{{ config(batch_by = 'batch', begin = '2024-01-02') }}\n"
-        f"select id, day, {day} as batch -- @not_null(batch)\n from {{{{ source('raw', 't') }}}}",
-        "select * from values (1, date'2024-01-01'), (2, date'2024-01-02'), (3, null) t(id, day)",
+        "select id, day, %s as batch -- @not_null(batch)\n from {{ source('raw', 't') }}"
     )
-    (model,) = project.run().models
-    assert model.unbatched == 1
-    assert [(r.batch or "")[:10] for r in model.results] == ["2024-01-02"]
-    assert model.results[0].status is Status.FAIL
-    asked = project.run(event_time_start="2024-01-01", event_time_end="2024-01-02").models[0]
-    assert asked.unbatched == 0
-    for newest in ({"event_time_start": "2024-01-02"}, {"batches": [model.batches[0]]}):
-        asked = project.run(**newest).models[0]
+    types = {
+        "date": "day",
+        "timestamp": "date_trunc('day', cast(day as timestamp))",
+        "text": "concat(day)",
+    }
+    project = new_project(
+        data="select * from values (1, date'2024-01-01'), (2, date'2024-01-02'), (3, null)"
+        " t(id, day)",
+        files={f"checks/{name}.sql": text % day for name, day in types.items()},
+    )
+    first = {m.model: m for m in project.run().models}
+    assert first.keys() == types.keys()
+    for model in first.values():
+        assert model.unbatched == 1
+        assert [(r.batch or "")[:10] for r in model.results] == ["2024-01-02"]
+        assert model.results[0].status is Status.FAIL
+    older = project.run(event_time_start="2024-01-01", event_time_end="2024-01-02").models
+    assert [m.unbatched for m in older] == [0, 0, 0]
+    newest = project.run(event_time_start="2024-01-02").models
+    assert [(m.unbatched, m.results[0].status) for m in newest] == [(1, Status.FAIL)] * 3
+    for name, model in first.items():
+        (asked,) = project.run(batches=[model.batches[0]], select=[name]).models
         assert (asked.unbatched, asked.results[0].status) == (1, Status.FAIL)
 
 
@@ -614,6 +647,24 @@ def dated(*numbers: int) -> str:
     return f"select * from values {rows} as t(day, x)"
 
 
+@pytest.fixture(scope="module")
+def four_days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of which a run has checked four days: two models, one of which looks back."""
+    project = Project(tmp_path_factory.mktemp("vanished") / "project", spark)
+    project.write({"dqsql_project.yml": PROJECT_YML, "profiles.yml": PROFILES_YML})
+    project.write({"checks/sources.yml": SOURCES})
+    for lookback in (0, 2):
+        text = (
+            f"{{{{ config(batch_by = 'day', lookback = {lookback}) }}}}\n"
+            "select day, x from {{ source('raw', 't') }}\n"
+            "-- @row_count >= 1 @sum(x) >= 0 {scope: cumulative}"
+        )
+        project.write({f"checks/lookback_{lookback}.sql": text})
+    project.data(dated(1, 2, 3, 4))
+    assert project.run().exit_code == 0
+    return project.root
+
+
 @pytest.mark.parametrize(
     ("lookback", "options"),
     [
@@ -624,22 +675,17 @@ def dated(*numbers: int) -> str:
     ],
 )
 def test_a_batch_that_vanished_is_an_empty_one(
-    new_project: NewProject, lookback: int, options: dict[str, Any]
+    four_days: Path, spark: SparkSession, tmp_path: Path, lookback: int, options: dict[str, Any]
 ) -> None:
-    project = new_project(
-        f"{{{{ config(batch_by = 'day', lookback = {lookback}) }}}}\n"
-        "select day, x from {{ source('raw', 't') }}\n"
-        "-- @row_count >= 1 @sum(x) >= 0 {scope: cumulative}",
-        dated(1, 2, 3, 4),
-    )
-    assert project.run().exit_code == 0
+    project = Project(shutil.copytree(four_days, tmp_path / "project"), spark)
+    model = [f"lookback_{lookback}"]
     project.data(dated(1, 2, 4))
-    result = project.run(**options)
+    result = project.run(select=model, **options)
     found = {(r.check_name, r.batch): (r.status, r.observed) for r in result.results}
     assert found["row_count >= 1", "2024-01-03"] == (Status.FAIL, 0)
     assert found["sum(x) >= 0", "2024-01-04"] == (Status.PASS, 7)
     assert any("has no rows any more: 2024-01-03" in note for note in result.models[0].notes)
-    again = project.run()
+    again = project.run(select=model)
     assert again.models[0].waiting == ("2024-01-03",)
     assert not again.results
 
@@ -678,33 +724,29 @@ def test_lookback_does_not_undo_a_review(new_project: NewProject, verdict: str) 
     assert status["2024-01-02"] == f"{verdict}ed"
 
 
-def test_the_history_of_a_renamed_model(new_project: NewProject) -> None:
-    project = new_project(BY_DAY, DAYS)
-    assert project.run().warnings == ()
-    old, new = (project.root / "checks" / f"{name}.sql" for name in "mn")
+def test_the_history_of_a_renamed_model(checked: Project) -> None:
+    old, new = (checked.root / "checks" / f"{name}.sql" for name in "mn")
     old.rename(new)
-    (warning,) = project.run().warnings
+    (warning,) = checked.run().warnings
     assert warning.startswith("n has the text of m, which is gone: if you renamed it, the history")
     assert "of 2 batches stays under the name m" in warning
-    assert project.run().warnings == ()
+    assert checked.run().warnings == ()
     new.rename(old)
-    back = project.run()
+    back = checked.run()
     assert back.models[0].skipped == "nothing new"
     assert back.warnings == ("n is no longer in the project: its history of 2 batches stays",)
-    in_force = {r["model"] for r in project.rows("dq_models") if r["valid_to"] is None}
+    in_force = {r["model"] for r in checked.rows("dq_models") if r["valid_to"] is None}
     assert in_force == {"m"}
 
 
 @pytest.mark.parametrize("table", ["dq_models", "dq_checks", "dq_columns"])
-def test_descriptions_that_were_lost_are_written_again(new_project: NewProject, table: str) -> None:
-    project = new_project(BY_DAY, DAYS)
-    project.run()
-    before = project.rows(table)
-    shutil.rmtree(project.root / "warehouse" / "dq" / table)
-    doctor(project_dir=project.root, repair=True)
-    assert project.rows(table) == []
-    assert project.run().models[0].skipped == "nothing new"
-    assert len(project.rows(table)) == len(before) > 0
+def test_descriptions_that_were_lost_are_written_again(checked: Project, table: str) -> None:
+    before = checked.rows(table)
+    shutil.rmtree(checked.root / "warehouse" / "dq" / table)
+    doctor(project_dir=checked.root, repair=True)
+    assert checked.rows(table) == []
+    assert checked.run().models[0].skipped == "nothing new"
+    assert len(checked.rows(table)) == len(before) > 0
 
 
 def test_a_model_that_is_gone_and_back(new_project: NewProject) -> None:
@@ -733,7 +775,7 @@ def test_a_model_that_is_gone_and_back(new_project: NewProject) -> None:
     "more", [{"event_time_start": "2024-01-01"}, {"event_time_end": "5"}, {"full_refresh": True}]
 )
 def test_batches_are_chosen_in_one_way(new_project: NewProject, more: dict[str, object]) -> None:
-    project = new_project(BY_DAY, DAYS)
+    project = new_project(BY_DAY)
     with pytest.raises(UsageError, match="are two choices of batches"):
         project.run(batches=["d1"], **more)
 

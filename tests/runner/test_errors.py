@@ -304,25 +304,45 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("bad", UNREADABLE)
-def test_a_model_that_cannot_be_read_does_not_stop_the_others(
-    new_project: NewProject, command: Callable[..., CliResult], bad: str
+READABLE = "select a -- @not_null\nfrom {{ source('raw', 't') }}\n"
+
+
+def test_models_that_cannot_be_read_do_not_stop_the_others(
+    new_project: NewProject, command: Callable[..., CliResult]
 ) -> None:
-    """Nor do commands need it that only read what is stored; what reads it is not checked."""
-    good = "select a -- @not_null\nfrom {{ source('raw', 't') }}\n"
-    reader = "select a -- @not_null\nfrom {{ ref('a') }}\n"
-    files = {"checks/a.sql": UNREADABLE[bad], "checks/b.sql": good, "checks/c.sql": reader}
-    project = new_project(data=DATA, files={**files, "dqsql_project.yml": UNREADABLE_PROJECT})
+    """Nor do commands need them that only read what is stored; what reads them is not checked."""
+    files: dict[str, str | None] = {"dqsql_project.yml": UNREADABLE_PROJECT}
+    files["checks/good.sql"] = READABLE
+    names = {bad: f"bad{number}" for number, bad in enumerate(UNREADABLE)}
+    for bad, name in names.items():
+        files[f"checks/{name}.sql"] = UNREADABLE[bad]
+        files[f"checks/reader_of_{name}.sql"] = (
+            f"select a -- @not_null\nfrom {{{{ ref('{name}') }}}}\n"
+        )
+    project = new_project(data=DATA, files=files)
     where = ("--project-dir", str(project.root))
     result = command("run", *where)
     assert result.exit_code == 2
-    assert "ERROR a: could not be checked" in result.output
-    assert {r["model"] for r in project.rows("dq_batches")} == {"b"}
-    assert {r["model"] for r in project.rows("dq_results") if r["status"] == "pass"} == {"b"}
-    assert command("run", "--select", "b", *where).exit_code == 0
+    for name in names.values():
+        assert f"ERROR {name}: could not be checked" in result.output
+    assert {r["model"] for r in project.rows("dq_batches")} == {"good"}
+    assert {r["model"] for r in project.rows("dq_results") if r["status"] == "pass"} == {"good"}
+    assert command("run", "--select", "good", *where).exit_code == 0
     assert command("finding", "list", *where).exit_code == 0
-    if bad in ("@not_null", "empty"):
-        assert command("run", "--select", "tag:t", *where).exit_code == 2
+    tagged = command("run", "--select", "tag:t", *where)
+    assert tagged.exit_code == 2
+    for bad in ("@not_null", "empty"):
+        assert f"ERROR {names[bad]}: could not be checked" in tagged.output
+
+
+@pytest.mark.parametrize("bad", UNREADABLE)
+def test_what_needs_a_model_that_cannot_be_read_is_refused(
+    new_project: NewProject, command: Callable[..., CliResult], bad: str
+) -> None:
+    reader = "select a -- @not_null\nfrom {{ ref('a') }}\n"
+    files = {"checks/a.sql": UNREADABLE[bad], "checks/b.sql": READABLE, "checks/c.sql": reader}
+    project = new_project(files={**files, "dqsql_project.yml": UNREADABLE_PROJECT})
+    where = ("--project-dir", str(project.root))
     for words in (("compile",), ("contract", "export", "a"), ("run", "--fail-fast")):
         refused = command(*words, *where)
         assert refused.exit_code == 2, words

@@ -117,18 +117,24 @@ CHANGES: tuple[tuple[str, str | None, set[str]], ...] = (
 
 
 def test_odd_values(project: Project, table: Table) -> None:
-    """With a tolerance of 0.1; `here` is the original."""
+    """With a tolerance of 0.1; `here` is the original. Each change is a batch of its own."""
     table("o", ODD)
-    lines = []
+    originals, changes = [], []
     for number, (change, _, _) in enumerate(CHANGES):
-        table(f"changed_{number}", change)
-        call = f"@matches_relation(changed_{number}, keys => (k, kk), tolerance => 0.1)"
-        lines.append(f"-- {call} {{name: c{number}}}\n")
-    project.write("m", f"{''.join(lines)}select * from o")
-    results = {r.check_name: r for r in project.run().results}
+        originals.append(f"select {number} as c, * from o")
+        changes.append(f"select {number} as c, * from ({change})")
+    table("original", " union all ".join(originals))
+    table("changed", " union all ".join(changes))
+    project.write(
+        "m",
+        "{{ config(batch_by='c') }}\n"
+        "-- @matches_relation(changed, keys => (k, kk), tolerance => 0.1)\n"
+        "select * from original",
+    )
+    results = {r.batch: r for r in project.run().results}
     assert len(results) == len(CHANGES)
     for number, (change, difference, columns) in enumerate(CHANGES):
-        found = results[f"c{number}"]
+        found = results[str(number)]
         wanted = Status.PASS if difference is None else Status.FAIL
         assert found.status is wanted, (change, found.message)
         if difference is not None:
@@ -153,18 +159,24 @@ NESTED = (
 )
 
 
-@pytest.mark.parametrize("repeated", [1, 2])
-def test_nulls_within_values(project: Project, table: Table, repeated: int) -> None:
-    columns = [f"v{i}" for i in range(len(NESTED))]
+def test_nulls_within_values(project: Project, table: Table) -> None:
+    """A batch for each pair, so that nothing but the pair can differ in it."""
+    numbers = range(len(NESTED))
     for name, side in (("o", 0), ("c", 1)):
-        values = ", ".join(f"{pair[side]} as v{i}" for i, pair in enumerate(NESTED))
-        # Once with a key that occurs twice.
-        table(name, f"select explode(array(1, {repeated})) as k, {values}")
-    lines = [f"-- @matches_relation(c, keys => k, columns => ({v})) {{name: {v}}}" for v in columns]
-    project.write("m", "\n".join([*lines, "select * from o"]))
-    found = {r.check_name: r.status for r in project.run().results}
-    for column, (ours, theirs, same) in zip(columns, NESTED, strict=True):
-        assert found[column] is (Status.PASS if same else Status.FAIL), (ours, theirs)
+        values = ", ".join(f"if(n = {i}, {NESTED[i][side]}, null) as v{i}" for i in numbers)
+        # Batches of one row, and batches in which the key occurs twice.
+        times = "explode(if(c < 100, array(1), array(1, 1))) as k"
+        cases = f"select id + h as c, id as n from range({len(NESTED)}) lateral view"
+        cases += " explode(array(0, 100)) as h"
+        table(name, f"select c, {times}, {values} from ({cases})")
+    check = "-- @matches_relation(c, keys => k)\n"
+    project.write("m", f"{{{{ config(batch_by='c') }}}}\n{check}select * from o")
+    found = {r.batch: (r.status, set(r.details["changed"])) for r in project.run().results}
+    assert len(found) == 2 * len(NESTED)
+    for number, (ours, theirs, same) in enumerate(NESTED):
+        wanted = (Status.PASS, set()) if same else (Status.FAIL, {f"v{number}"})
+        assert found[str(number)] == wanted, (ours, theirs)
+        assert found[str(100 + number)] == wanted, (ours, theirs)
 
 
 AMOUNTS = (
@@ -187,16 +199,20 @@ AMOUNTS = (
 
 
 def test_a_tolerance_of_a_cent(project: Project, table: Table) -> None:
-    wanted = {}
-    for i, (spark_type, ours, theirs, is_near) in enumerate(AMOUNTS):
-        for name, text in (("ours", ours), ("theirs", theirs)):
-            values = f"select id as k, cast({text} as {spark_type}) as a from range(50)"
-            table(f"{name}_{i}", values)
-        call = f"@matches_relation(theirs_{i}, keys => k, tolerance => 0.01)"
-        project.write(f"m_{i}", f"-- {call} {{name: c}}\nselect * from ours_{i}")
-        wanted[f"m_{i}"] = 0 if is_near else 50
-    found = {r.model: r.details.get("changed", {}).get("a", 0) for r in project.run().results}
-    assert found == wanted
+    """A batch for each pair: its other columns have no values."""
+    rows = f"select id % {len(AMOUNTS)} as c, id as k from range({50 * len(AMOUNTS)})"
+    for name, side in (("ours", 1), ("theirs", 2)):
+        columns = ", ".join(
+            f"if(c = {i}, cast({amount[side]} as {amount[0]}), null) as a{i}"
+            for i, amount in enumerate(AMOUNTS)
+        )
+        table(name, f"select *, {columns} from ({rows})")
+    check = "-- @matches_relation(theirs, keys => k, tolerance => 0.01)\n"
+    project.write("m", f"{{{{ config(batch_by='c') }}}}\n{check}select * from ours")
+    found = {r.batch: r.details["changed"] for r in project.run().results}
+    assert found == {
+        str(i): {} if is_near else {f"a{i}": 50} for i, (*_, is_near) in enumerate(AMOUNTS)
+    }
 
 
 def test_as_pandas_finds_it(project: Project, table: Table) -> None:

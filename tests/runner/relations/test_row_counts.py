@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dqsql.model.results import Status
 
 from .conftest import Project, Table, statuses, verdicts
@@ -61,27 +59,33 @@ def test_whole_relations(project: Project, table: Table) -> None:
     }
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [("text", "day"), ("day", "text")])
-def test_a_day_as_text_is_that_day(project: Project, table: Table, ours: str, theirs: str) -> None:
+def test_a_day_as_text_is_that_day(project: Project, table: Table) -> None:
+    """Whichever of two models has the text."""
     table(
         "d_t",
         "select date_add(date'2020-01-01', cast(id % 2 as int)) as day, id as n from range(5)",
     )
     table("e_t", "select day, cast(day as string) as text, n from d_t where n < 4")
-    project.write("b", f"{{{{ config(batch_by='{theirs}') }}}}\nselect {theirs}, n from e_t")
-    project.write(
-        "a",
-        f"{{{{ config(batch_by='{ours}') }}}}\n"
-        "-- @expect(sum(n) = metric('b', 'sum(n)')) @equal_row_count(b)\n"
-        "select day, cast(day as string) as text, n from d_t",
-    )
-    found = {(r.check_name, r.batch): r.status for r in project.run(select=["a"]).results}
-    assert found == {
-        ("expect(sum(n) = metric('b', 'sum(n)'))", "2020-01-01"): Status.FAIL,
-        ("equal_row_count(b)", "2020-01-01"): Status.FAIL,
-        ("expect(sum(n) = metric('b', 'sum(n)'))", "2020-01-02"): Status.PASS,
-        ("equal_row_count(b)", "2020-01-02"): Status.PASS,
-    }
+    for ours, theirs in (("text", "day"), ("day", "text")):
+        project.write(
+            f"by_{theirs}", f"{{{{ config(batch_by='{theirs}') }}}}\nselect {theirs}, n from e_t"
+        )
+        project.write(
+            f"{ours}_and_{theirs}",
+            f"{{{{ config(batch_by='{ours}') }}}}\n"
+            f"-- @expect(sum(n) = metric('by_{theirs}', 'sum(n)')) {{name: sums}}\n"
+            f"-- @equal_row_count(by_{theirs}) {{name: rows}}\n"
+            "select day, cast(day as string) as text, n from d_t",
+        )
+    models = project.run(select=["text_and_day", "day_and_text"]).models
+    assert len(models) == 2
+    for model in models:
+        assert {(r.check_name, r.batch): r.status for r in model.results} == {
+            ("sums", "2020-01-01"): Status.FAIL,
+            ("rows", "2020-01-01"): Status.FAIL,
+            ("sums", "2020-01-02"): Status.PASS,
+            ("rows", "2020-01-02"): Status.PASS,
+        }
 
 
 def test_a_month_as_text_is_no_day(project: Project, table: Table) -> None:
@@ -93,24 +97,25 @@ def test_a_month_as_text_is_no_day(project: Project, table: Table) -> None:
     assert "those of b of type string" in found.message
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"), [("day", "short"), ("short", "day"), ("month", "real"), ("slashes", "day")]
-)
-def test_names_that_never_meet_are_an_error(
-    project: Project, table: Table, ours: str, theirs: str
-) -> None:
+def test_names_that_never_meet_are_an_error(project: Project, table: Table) -> None:
     table(
         "f_t",
         "select string(day) as day, date_format(day, 'yyyyMMdd') as short, day as real,"
         " date_format(day, 'yyyy-MM') as month, date_format(day, 'yyyy/MM/dd') as slashes"
         " from values (date'2020-01-01'), (date'2020-01-02') as t(day)",
     )
-    both = "-- @equal_row_count(b)\n-- @expect(row_count >= row_count_of(b))\n"
-    project.write("a", f"{{{{ config(batch_by='{ours}') }}}}\n{both}select * from f_t")
-    project.write("b", f"{{{{ config(batch_by='{theirs}') }}}}\nselect * from f_t")
-    found = project.run(select=["a"]).results
-    assert {r.status for r in found} == {Status.ERROR}
-    assert "and no batch is in both" in found[0].message
+    pairs = (("day", "short"), ("short", "day"), ("month", "real"), ("slashes", "day"))
+    names = [f"{ours}_and_{theirs}" for ours, theirs in pairs]
+    for name, (ours, theirs) in zip(names, pairs, strict=True):
+        other = f"by_{theirs}"
+        both = f"-- @equal_row_count({other})\n-- @expect(row_count >= row_count_of({other}))\n"
+        project.write(name, f"{{{{ config(batch_by='{ours}') }}}}\n{both}select * from f_t")
+        project.write(other, f"{{{{ config(batch_by='{theirs}') }}}}\nselect * from f_t")
+    found = {m.model: m.results for m in project.run(select=names).models}
+    assert found.keys() == set(names)
+    for name, results in found.items():
+        assert {r.status for r in results} == {Status.ERROR}, name
+        assert "and no batch is in both" in results[0].message, name
 
 
 def test_other_names_may_be_missing_today(project: Project, table: Table) -> None:
