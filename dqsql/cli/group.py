@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -106,6 +107,10 @@ class LazyGroup(click.Group):
 
 
 def _interrupted(error: click.Abort) -> NoReturn:
+    if ends_with_command:
+        # The end is not to be interrupted, too.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
     # click turns both an interrupt and an EOFError into Abort; only the first is the user's wish.
     if isinstance(error.__cause__, EOFError):
         _defect(error.__cause__)

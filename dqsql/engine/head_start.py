@@ -266,13 +266,14 @@ def end_unused() -> None:
 @contextmanager
 def taken(wanted: str) -> Iterator[tuple[Found, subprocess.Popen[bytes] | None]]:
     """What there is of a JVM as wanted, and its process; inside the block PySpark uses it."""
-    java = _waiting.pop() if _waiting else None
-    if java is None or java.launch.wanted != wanted:
-        if java is not None:
-            java.end()
+    if _waiting and _waiting[-1].launch.wanted != wanted:
+        end_unused()
+    if not _waiting:
         yield Found.NOTHING, None
         return
-    java.thread.join()
+    # An interrupt until here ends it as one that nothing has asked for.
+    _waiting[-1].thread.join()
+    java = _waiting.pop()
     if java.found is Found.NOTHING:
         java.end()
         yield Found.NOTHING, None

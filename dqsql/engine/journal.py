@@ -101,8 +101,8 @@ class Journal:
                     self.write()
 
         with ThreadPoolExecutor(1, thread_name_prefix="dqsql-journal") as pool:
-            self._watching = pool.submit(watch)
             try:
+                self._watching = pool.submit(watch)
                 yield
             finally:
                 done.set()

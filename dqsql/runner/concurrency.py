@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from dqsql.model.events import RunListener
 from dqsql.model.plan import Plan
 from dqsql.model.results import ModelResult
+
+# Seconds after which an interrupt is heeded at the latest.
+_AWAKE = 1.0
 
 
 @dataclass
@@ -42,6 +45,9 @@ class InOrder:
             running = [executor.submit(work, plan) for plan in plans]
             for index, (plan, future) in enumerate(zip(plans, running, strict=True), start=1):
                 self._start(index, total, plan)
+                # A signal that comes just before it waits is heeded when it wakes.
+                while not future.done():
+                    wait([future], _AWAKE)
                 yield self._finish(index, total, future.result())
         finally:
             executor.shutdown(wait=False, cancel_futures=True)

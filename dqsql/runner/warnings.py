@@ -123,14 +123,14 @@ def nothing_new_note(choice: BatchChoice, request: BatchRequest) -> str:
 
 
 def _no_rows(models: Iterable[ModelResult]) -> Iterator[str]:
-    """What is told of batches that were asked for by name, have no rows and are not stored."""
+    """What is told of batches that were looked for, have no rows and are not stored."""
     for model in models:
         if model.empty:
             names = first_of([repr(batch) for batch in model.empty], 3)
-            yield (
-                f"{model.model} has no rows of the batch {names}, which was asked for: nothing of"
-                " it is stored, and once it has rows, it is new"
-            )
+            one = "of batch {}: nothing of it is stored, and once it has rows, it is new"
+            many = "of batches {}: nothing of them is stored, and once they have rows, they are new"
+            told = (one if len(model.empty) == 1 else many).format(names)
+            yield f"{model.model} has no rows {told}"
 
 
 def unbatched_warnings(models: Iterable[ModelResult]) -> Iterator[str]:

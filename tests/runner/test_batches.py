@@ -75,8 +75,7 @@ def test_named_batches_without_rows(new_project: NewProject) -> None:
     assert {r["batch"] for r in project.rows("dq_results")} == {"d1"}
     assert project.rows("dq_findings") == []
     assert result.warnings == (
-        "m has no rows of the batch 'd9', which was asked for: nothing of it is stored, and once it"
-        " has rows, it is new",
+        "m has no rows of batch 'd9': nothing of it is stored, and once it has rows, it is new",
     )
 
 
