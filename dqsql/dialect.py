@@ -191,19 +191,18 @@ def parse_expression(text: str, span: Span | None = None) -> exp.Expr:
 
 # Macros give the same text for one column after the other. It is parsed, and its fidelity checked,
 # for places of names; an expression is then a copy of the tree with the names in their places.
-_QUOTED = re.compile("`([^`]*)`")
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|`(?P<name>[^`]*)`", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[\w ]+")
-_NOT_NAMES = ("'", '"', "--", "/*", "``")
 _PLACE = "name#"
 
 
 def _shape(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text with its quoted names replaced by places, and the names; none where in doubt."""
-    names = tuple(_QUOTED.findall(text))
-    if any(mark in text for mark in _NOT_NAMES) or not all(map(_PLAIN_NAME.fullmatch, names)):
+    """The text with what look like quoted names replaced by places, and these names."""
+    names = tuple(m["name"] for m in _QUOTED.finditer(text) if m["name"] is not None)
+    if not names or not all(map(_PLAIN_NAME.fullmatch, names)):
         return text, ()
-    places = count()
-    return _QUOTED.sub(lambda match: f"`{_PLACE}{next(places)}`", text), names
+    places = (f"`{_PLACE}{number}`" for number in count())
+    return _QUOTED.sub(lambda m: m[0] if m["name"] is None else next(places), text), names
 
 
 @lru_cache(maxsize=1024)

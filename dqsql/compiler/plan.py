@@ -191,9 +191,9 @@ class _ModelCompiler:
 
     # --- checks --------------------------------------------------------------------------------
 
-    def _predicate(self, annotation: Annotation) -> Predicate:
+    def _predicate(self, annotation: Annotation, *, written: bool = True) -> Predicate:
         """The predicate of an annotation without its thresholds. Raises CompileError."""
-        predicate = self.resolver.predicate(annotation, self._named.known)
+        predicate = self.resolver.predicate(annotation, self._named.known, written=written)
         self._named.require(predicate.metrics, annotation)
         return predicate
 
@@ -290,7 +290,7 @@ class _ModelCompiler:
         own = call.kind if spec.severity is severity else ""
         thresholds.refuse_idle_after(annotation, severity, own)
         use = MonitorUse(call.args, annotation, self.model, self._options(annotation, call))
-        watched = self._watched(call.kind, use)
+        watched = self._watched(call, use)
         self._refuse_withheld(annotation, watched)
         about = {w.about for w in watched if w.about}
         named = spec.compared and len(about) == 1
@@ -320,9 +320,11 @@ class _ModelCompiler:
                 hint="watch what is no value of a row: completeness, count_distinct, mean",
             )
 
-    def _watched(self, kind: str, monitor: MonitorUse) -> tuple[Watched, ...]:
+    def _watched(self, call: MonitorCall, monitor: MonitorUse) -> tuple[Watched, ...]:
         """The metrics that a monitor needs; the rows are those of its `where`."""
-        annotation = monitor.annotation
+        annotation, kind = monitor.annotation, call.kind
+        # Nobody has to be told what is wrong with metrics that are the monitor's own.
+        written = bool(call.args or call.kwargs or annotation.settings.where)
         settings = CheckSettings(where=annotation.settings.where, scope=annotation.settings.scope)
         watched: list[Watched] = []
         for metric in watched_metrics(kind, monitor):
@@ -337,7 +339,7 @@ class _ModelCompiler:
             )
             watched.extend(
                 Watched(metric.family, metric.name, self._metric(use, about).alias, metric.about)
-                for use in self._predicate(about).metrics
+                for use in self._predicate(about, written=written).metrics
             )
         return tuple(watched)
 

@@ -120,13 +120,17 @@ class Resolver:
             call.set("expressions", list(parts))
 
     def predicate(
-        self, annotation: Annotation, columns: tuple[str, ...] | None
+        self, annotation: Annotation, columns: tuple[str, ...] | None, *, written: bool = True
     ) -> predicates.Predicate:
-        """Expand and split a constraint. Raises CompileError and its kin."""
+        """Expand and split a constraint. Raises CompileError and its kin.
+
+        What people write by mistake is looked for only in what is `written` by them.
+        """
         ast = parse_expression(annotation.expression, annotation.span)
-        misuse.refuse_chains(ast, annotation.span)
-        misuse.refuse_is(ast, annotation.span)
-        self._require_check(ast, annotation)
+        if written:
+            misuse.refuse_chains(ast, annotation.span)
+            misuse.refuse_is(ast, annotation.span)
+            self._require_check(ast, annotation)
         home = annotation.column or self._named_candidate(ast, annotation, columns)
         context = _Context(annotation.column, home, annotation.span, columns or ())
         self._expanded = 0
@@ -136,20 +140,28 @@ class Resolver:
             misuse.refuse_aggregate(condition, annotation.span)
             misuse.refuse_idle_where(expanded, annotation.span)
             expanded = predicates.restrict(expanded, condition)
-        self._refuse_pointless(expanded, annotation)
-        misuse.refuse_ranks(expanded, predicates.metric_name, annotation.span)
-        misuse.refuse_nested(expanded, annotation.span)
-        if DBT_TEST not in annotation.settings.options:
-            written = annotation.expression, annotation.settings.where
-            misuse.refuse_quoted_columns(expanded, written, columns or (), annotation.span)
-        misuse.refuse_text_conditions(expanded, annotation.span)
-        misuse.refuse_impossible_dates(expanded, annotation.span)
-        misuse.refuse_empty_ranges(expanded, annotation.span)
-        misuse.refuse_text_for_number(expanded, predicates.metric_name, annotation.span)
-        misuse.refuse_broken_regex(expanded, annotation.span)
+        if written:
+            self._refuse_misuse(expanded, annotation, columns or ())
         self._relations.resolve(expanded, annotation.span)
         self._validate(expanded, annotation.span)
         return predicates.split(expanded, context.home, annotation.span)
+
+    def _refuse_misuse(
+        self, expanded: exp.Expr, annotation: Annotation, columns: Collection[str]
+    ) -> None:
+        """Refuse what means something else than people think. Raises CompileError."""
+        span = annotation.span
+        self._refuse_pointless(expanded, annotation)
+        misuse.refuse_ranks(expanded, predicates.metric_name, span)
+        misuse.refuse_nested(expanded, span)
+        if DBT_TEST not in annotation.settings.options:
+            written = annotation.expression, annotation.settings.where
+            misuse.refuse_quoted_columns(expanded, written, columns, span)
+        misuse.refuse_text_conditions(expanded, span)
+        misuse.refuse_impossible_dates(expanded, span)
+        misuse.refuse_empty_ranges(expanded, span)
+        misuse.refuse_text_for_number(expanded, predicates.metric_name, span)
+        misuse.refuse_broken_regex(expanded, span)
 
     def _refuse_pointless(self, expanded: exp.Expr, annotation: Annotation) -> None:
         """Refuse what demands nothing, or what can never be. Raises CompileError."""

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from dqsql.dialect import parse_expression, to_spark, to_sql, write_for
+from dqsql.dialect import _parse_whole, parse_expression, to_spark, to_sql, write_for
 from dqsql.errors import ConfigError, SqlSyntaxError, UnsupportedExpressionError
 from dqsql.spark_grammar import OpaqueSpark, usable
 
@@ -185,3 +185,18 @@ def test_the_compiled_build_of_sqlglot_is_refused_with_a_way_out() -> None:
     with pytest.raises(ConfigError, match="sqlglotc") as raised:
         usable(_Compiled())
     assert "pip uninstall sqlglotc" in str(raised.value.hint)
+
+
+ARGUMENTS = st.sampled_from(
+    [
+        *("`a`", "`a b`", "`a``b`", "`it's`", "`name#0`", "b", "5"),
+        *("'x'", "'x`y`'", "'it\\'s `a`'", "'a''b'", "'\\\\'", "'--'", "'/*'", "'name#0'"),
+        *('"d`q`"', '"it\'s"', r"r'\d`'", r"r'\'"),
+    ]
+)
+
+
+@given(st.lists(ARGUMENTS, min_size=1, max_size=6))
+def test_a_tree_with_names_in_places_is_that_of_the_text(arguments: list[str]) -> None:
+    text = f"f({', '.join(arguments)})"
+    assert parse_expression(text) == _parse_whole(text)
