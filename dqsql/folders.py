@@ -25,10 +25,15 @@ def files_below(folder: Path) -> Iterator[Path]:
     """
     for place, inner, names in os.walk(folder, followlinks=True):
         kept = (name for name in inner if not is_hidden(name))
-        inner[:] = sorted(name for name in kept if not _leads_up(Path(place, name)))
+        inner[:] = sorted(name for name in kept if not _leads_up(Path(place, name), folder))
         files = (Path(place, name) for name in sorted(names) if not is_hidden(name))
         yield from (file for file in files if file.is_file())
 
 
-def _leads_up(folder: Path) -> bool:
-    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
+def _leads_up(link: Path, root: Path) -> bool:
+    """Whether it is a link to one of the folders that were entered on the way to it."""
+    if not link.is_symlink():
+        return False
+    target = link.resolve()
+    entered = (p for p in link.parents if p.is_relative_to(root))
+    return any(p.resolve().is_relative_to(target) for p in entered)

@@ -29,6 +29,7 @@ def test_links_are_followed_but_not_around(folder: Path, tmp_path: Path) -> None
     (folder / "day=0" / "up").symlink_to(folder)
     (folder / "day=1" / "me").symlink_to(folder / "day=1")
     (folder / "day=2").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "back").symlink_to(folder / "day=2")
     (folder / "day=3").symlink_to(tmp_path / "nowhere")
     names = [str(f.relative_to(folder)) for f in files_below(folder)]
     assert names == ["day=0/part.csv", "day=1/part.csv", "day=2/b.csv"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -23,7 +23,7 @@ from dqsql.compiler.trees import (
     nodes,
     outermost_aggregates,
 )
-from dqsql.dialect import column, to_sql, tokenize
+from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 
 MetricName = Callable[[exp.Expr], str | None]
@@ -45,11 +45,6 @@ _REGEX_FUNCTIONS = frozenset({"rlike", "regexp", "regexp_like", "regexp_count"})
 _BROKEN_ANYWHERE = ("missing )", "unbalanced parenthesis", "unterminated character set")
 _CHAINED = (exp.GT, exp.GTE, exp.LT, exp.LTE)
 _ORDERINGS = (*_CHAINED, exp.Between)
-_COMPARISONS = (
-    *(*_ORDERINGS, exp.EQ, exp.NEQ, exp.NullSafeEQ),
-    *(exp.In, exp.Is, exp.Like, exp.RegexpLike),
-)
-_CONNECTORS = (exp.And, exp.Or, exp.Not)
 # The metric that people mean who compare a check with a number.
 _SHARES = {
     "not_null": "completeness",
@@ -263,65 +258,6 @@ def _days(operand: exp.Expr, span: Span) -> str | None:
     # Behind the check stand its settings.
     written = _DOUBLE.finditer(span.text.partition("{")[0])
     return next((m[0] for m in written if float(m[1]) == float(literal.this)), None)
-
-
-def refuse_text_conditions(expanded: exp.Expr, span: Span) -> None:
-    """Refuse `@satisfies('amount > 5')`: a text is neither true nor false. Raises CompileError."""
-    for text in expanded.find_all(exp.Literal):
-        if text.is_string and _is_condition(text):
-            raise CompileError(
-                f"{to_sql(text)} is a text, not a condition",
-                span=locate(span, str(text.this)),
-                hint=f"write it without the quotes: {text.this}",
-            )
-
-
-def _is_condition(node: exp.Expr) -> bool:
-    """Whether a node stands where only a condition may stand."""
-    parent = node.parent
-    if isinstance(parent, exp.Paren):
-        return _is_condition(parent)
-    if isinstance(parent, exp.If):
-        otherwise = parent.parent.args.get("default") if parent.parent else None
-        return node.arg_key == "this" or isinstance(otherwise, exp.Boolean)
-    takes_it = isinstance(parent, _CONNECTORS)
-    return takes_it or (parent is not None and called(parent) == "count_if")
-
-
-def refuse_quoted_columns(
-    tree: exp.Expr, written: Iterable[str | None], columns: Collection[str], span: Span
-) -> None:
-    """Refuse `"amount" > 5`, a text to Spark, where another database would take the column.
-
-    Only where a text makes no sense: in a comparison or an aggregate without any column, or beside
-    an order. `written` are the texts that `tree` was made of, `columns` those of the model, none
-    where they are not known. Raises CompileError.
-    """
-    texts = [text for text in written if text and '"' in text]
-    known = {name.lower() for name in columns} if texts else set()
-    named = {
-        token.text
-        for text in texts
-        for token in tokenize(text)
-        if text[token.start] == '"' and token.text.lower() in known
-    }
-    for literal in tree.find_all(exp.Literal) if named else ():
-        if literal.is_string and literal.this in named and _is_for_column(literal):
-            raise CompileError(
-                f'"{literal.this}" is a text in Spark\'s SQL, not the column {literal.this}',
-                span=locate(span, literal.this),
-                hint=f"write {to_sql(column(literal.this))}",
-            )
-
-
-def _is_for_column(literal: exp.Expr) -> bool:
-    """Whether a text stands where only a column makes sense."""
-    if isinstance(literal.parent, _ORDERINGS):
-        return True
-    for outer in _ancestors(literal):
-        if isinstance(outer, _COMPARISONS) or is_aggregate_node(outer):
-            return outer.find(exp.Column) is None
-    return False
 
 
 def refuse_broken_regex(expanded: exp.Expr, span: Span) -> None:

@@ -14,7 +14,8 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.comparisons import bounds_of
 from dqsql.compiler.cumulative import require_mergeable
 from dqsql.compiler.keys import batch_columns, short_names, slug
-from dqsql.compiler.misuse import locate, refuse_quoted_columns
+from dqsql.compiler.misplaced_texts import refuse_misplaced_texts
+from dqsql.compiler.misuse import locate
 from dqsql.compiler.monitors import (
     configured_annotations,
     watched_metrics,
@@ -191,9 +192,11 @@ class _ModelCompiler:
 
     # --- checks --------------------------------------------------------------------------------
 
-    def _predicate(self, annotation: Annotation, *, written: bool = True) -> Predicate:
+    def _predicate(
+        self, annotation: Annotation, written: Sequence[str | None] | None = None
+    ) -> Predicate:
         """The predicate of an annotation without its thresholds. Raises CompileError."""
-        predicate = self.resolver.predicate(annotation, self._named.known, written=written)
+        predicate = self.resolver.predicate(annotation, self._named.known, written)
         self._named.require(predicate.metrics, annotation)
         return predicate
 
@@ -202,7 +205,7 @@ class _ModelCompiler:
         text = annotation.settings.options.get("exclude_where")
         if isinstance(text, str):
             left_out = parse_expression(text, annotation.span)
-            refuse_quoted_columns(left_out, (text,), self._named.known or (), annotation.span)
+            refuse_misplaced_texts(left_out, annotation, (text,), self._named.known)
 
     def _measured(
         self, predicate: Predicate, annotation: Annotation
@@ -324,7 +327,8 @@ class _ModelCompiler:
         """The metrics that a monitor needs; the rows are those of its `where`."""
         annotation, kind = monitor.annotation, call.kind
         # Nobody has to be told what is wrong with metrics that are the monitor's own.
-        written = bool(call.args or call.kwargs or annotation.settings.where)
+        where = annotation.settings.where
+        written = (annotation.expression, where) if call.args or call.kwargs or where else ()
         settings = CheckSettings(where=annotation.settings.where, scope=annotation.settings.scope)
         watched: list[Watched] = []
         for metric in watched_metrics(kind, monitor):
@@ -339,7 +343,7 @@ class _ModelCompiler:
             )
             watched.extend(
                 Watched(metric.family, metric.name, self._metric(use, about).alias, metric.about)
-                for use in self._predicate(about, written=written).metrics
+                for use in self._predicate(about, written).metrics
             )
         return tuple(watched)
 

@@ -8,7 +8,7 @@ a predicate and the metrics that it compares.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -20,6 +20,7 @@ from dqsql.compiler.arguments import macro_argument, plain, split_arguments
 from dqsql.compiler.calls import compared, refuse_wrong_call
 from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.compiler.comparisons import COMPARISONS, demand_text, measured_side
+from dqsql.compiler.misplaced_texts import refuse_misplaced_texts
 from dqsql.compiler.misuse import is_bare_name, locate, name_and_args
 from dqsql.compiler.references import AS_WRITTEN, RelationNames
 from dqsql.compiler.trees import map_children
@@ -120,12 +121,18 @@ class Resolver:
             call.set("expressions", list(parts))
 
     def predicate(
-        self, annotation: Annotation, columns: tuple[str, ...] | None, *, written: bool = True
+        self,
+        annotation: Annotation,
+        columns: tuple[str, ...] | None,
+        written: Sequence[str | None] | None = None,
     ) -> predicates.Predicate:
         """Expand and split a constraint. Raises CompileError and its kin.
 
-        What people write by mistake is looked for only in what is `written` by them.
+        `written` are the texts of people that it comes from, by default its own: what they write by
+        mistake is looked for in these.
         """
+        if written is None:
+            written = annotation.expression, annotation.settings.where
         ast = parse_expression(annotation.expression, annotation.span)
         if written:
             misuse.refuse_chains(ast, annotation.span)
@@ -135,29 +142,26 @@ class Resolver:
         context = _Context(annotation.column, home, annotation.span, columns or ())
         self._expanded = 0
         expanded = self._expand(ast, context)
+        if written:
+            refuse_misplaced_texts(expanded, annotation, written, columns)
         if annotation.settings.where is not None:
             condition = parse_expression(annotation.settings.where, annotation.span)
             misuse.refuse_aggregate(condition, annotation.span)
             misuse.refuse_idle_where(expanded, annotation.span)
+            refuse_misplaced_texts(condition, annotation, written, columns)
             expanded = predicates.restrict(expanded, condition)
         if written:
-            self._refuse_misuse(expanded, annotation, columns or ())
+            self._refuse_misuse(expanded, annotation)
         self._relations.resolve(expanded, annotation.span)
         self._validate(expanded, annotation.span)
         return predicates.split(expanded, context.home, annotation.span)
 
-    def _refuse_misuse(
-        self, expanded: exp.Expr, annotation: Annotation, columns: Collection[str]
-    ) -> None:
+    def _refuse_misuse(self, expanded: exp.Expr, annotation: Annotation) -> None:
         """Refuse what means something else than people think. Raises CompileError."""
         span = annotation.span
         self._refuse_pointless(expanded, annotation)
         misuse.refuse_ranks(expanded, predicates.metric_name, span)
         misuse.refuse_nested(expanded, span)
-        if DBT_TEST not in annotation.settings.options:
-            written = annotation.expression, annotation.settings.where
-            misuse.refuse_quoted_columns(expanded, written, columns, span)
-        misuse.refuse_text_conditions(expanded, span)
         misuse.refuse_impossible_dates(expanded, span)
         misuse.refuse_empty_ranges(expanded, span)
         misuse.refuse_text_for_number(expanded, predicates.metric_name, span)

@@ -59,8 +59,12 @@ def files_at(path: Path) -> list[Path] | None:
 def chosen_files(path: str, options: Mapping[str, str]) -> list[Path]:
     """The files at a path of this machine that Spark reads by their names; none of other places."""
     given = {name.lower(): value for name, value in options.items()}
-    names = _alternatives(given.get("pathglobfilter", "*"))
-    files = files_at(Path(path)) or ()
+    pattern = given.get("pathglobfilter", "*")
+    files = files_at(Path(path)) or []
+    if "\\" in pattern:
+        # What it escapes, Python's patterns cannot.
+        return files
+    names = _alternatives(pattern)
     return [f for f in files if any(fnmatchcase(f.name, name) for name in names)]
 
 

@@ -530,12 +530,21 @@ def test_a_macro_by_another_name(compile_model: CompileModel, annotation: str, h
         '@less_than(y, "x")',
         "@row_count > 1 {where: '\"x\" = 1'}",
         "@anomaly(row_count) {exclude_where: '\"x\" = 1'}",
+        "@anomaly(row_count) {exclude_where: '\"x\" and y > 3'}",
+        "@anomaly(compliance(\"x\" = 'a'))",
+        '@anomaly(count(distinct "x"))',
+        "@mean(y) > 3 {where: 'isnotnull(\"x\")'}",
+        '@mean(y) > 3 {where: \'"x" ilike "a%" or y > 3\'}',
+        "@anomaly(mean(y)) {where: '\"x\"'}",
+        '@satisfies(y + "x" > 5)',
+        '@expect(sum("x" * y) > 5)',
+        '@expect(corr("x", y) > 0.5)',
     ],
 )
 def test_a_column_in_double_quotes_is_a_text(compile_model: CompileModel, annotation: str) -> None:
     (error,) = compile_model(of_column(annotation)).errors
     assert "is a text in Spark's SQL, not the column" in str(error)
-    assert str(error.hint).lower() == "write `x`"
+    assert str(error.hint).lower() == "for the column, write `x`; for the text, 'x'"
 
 
 @pytest.mark.parametrize(
@@ -552,7 +561,7 @@ def test_a_column_in_double_quotes_is_a_text(compile_model: CompileModel, annota
 def test_a_text_is_no_condition(compile_model: CompileModel, annotation: str) -> None:
     (error,) = compile_model(of_column(annotation)).errors
     assert "'y > 3' is a text, not a condition" in str(error)
-    assert error.hint == "write it without the quotes: y > 3"
+    assert error.hint == "write the condition without quotes around it"
 
 
 @pytest.mark.parametrize(
@@ -566,6 +575,11 @@ def test_a_text_is_no_condition(compile_model: CompileModel, annotation: str) ->
         "@row_count > 1 {where: 'x = \"y\"'}",
         '@matches("x")',
         '@pattern("x")',
+        "@expect(sum(case x when 'x' then 1 else 0 end) > 3)",
+        "@satisfies(case x when 'x' then y > 0 else true end)",
+        "@row_count > 1 {where: \"case x when 'a' then y > 0 else true end\"}",
+        "@satisfies(case when y > 1 then 'true' else false end)",
+        '@satisfies(date_trunc("x", y) > y)',
     ],
 )
 def test_a_text_in_double_quotes_may_be_called_as_a_column(

@@ -87,7 +87,7 @@ assert registry.all_kinds()
         ({"rule": "validValues", "validValues": ["a", "b"]}, "accepted_values('a', 'b')"),
         (
             {"rule": "validValues", "validValues": ["a"], "mustBeGreaterThan": 9},
-            "expect(count_if({c} in ('a')) > 9)",
+            "expect(count_if(not ({c} not in ('a'))) > 9)",
         ),
     ],
 )

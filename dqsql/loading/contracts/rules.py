@@ -153,11 +153,10 @@ def _severity(text: str) -> Severity | None:
 
 def _of_library(rule: Mapping[str, Any], column: str | None) -> str:
     metric = str(rule.get("metric") or rule.get("rule") or "")
+    counts_valid = False
     if metric in _OLDER:
         has_bounds = any(str(name).startswith("must") for name in rule)
-        if metric == "validValues" and has_bounds:
-            # It counts what is valid; what took its place counts the others.
-            return _share(f"count_if({{c}} in ({_listed(_valid(rule))}))", rule)
+        counts_valid = metric == "validValues" and has_bounds
         metric = _OLDER[metric]
         if metric != "rowCount" and not has_bounds:
             rule = {**rule, "mustBe": 0}
@@ -191,9 +190,12 @@ def _of_library(rule: Mapping[str, Any], column: str | None) -> str:
         if pattern:
             wrong.append(f"not {{c}} rlike {_literal(str(pattern))}")
         if not wrong:
-            raise Unfit("invalidValues has neither validValues nor pattern")
+            raise Unfit(f"{metric} has neither validValues nor pattern")
         if not pattern and _conditions(rule) == ["= 0"]:
             return f"accepted_values({_listed(valid)})"
+        if counts_valid:
+            # What took the place of `validValues` counts the others.
+            return _share(f"count_if(not ({' or '.join(wrong)}))", rule)
         return _share(f"count_if({' or '.join(wrong)})", rule)
     raise Unfit(f"the metric {metric!r} is not in the standard")
 
