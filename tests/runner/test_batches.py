@@ -109,7 +109,7 @@ def test_a_batch_that_is_mistyped_is_told_and_leaves_nothing(new_project: NewPro
     project.run()
     wanted = project.tables()
     told = project.run(batches=["d9"])
-    assert [w.partition(",")[0] for w in told.warnings] == ["m has no rows of the batch 'd9'"]
+    assert [w.partition(":")[0] for w in told.warnings] == ["m has no rows of batch 'd9'"]
     assert {(r.batch, r.status) for r in told.results} == {
         ("d9", Status.NO_DATA),
         ("d9", Status.SKIPPED),
