@@ -46,8 +46,8 @@ class LazyGroup(click.Group):
     Each is the click command called `command` in the module of its name.
 
     As a program it turns every outcome into an exit code: 0, 1 and 2 as the commands say, 2 for a
-    wrong command line and for a defect of dqsql, 130 for an
-    interrupt and 143 for SIGTERM.
+    wrong command line and for a defect of dqsql, 130 for an interrupt, 143 for
+    SIGTERM.
     """
 
     def __init__(self, *args: Any, entries: Mapping[str, str], **kwargs: Any) -> None:

@@ -6,15 +6,14 @@ from collections.abc import Collection, Iterable
 
 from sqlglot import exp
 
-from dqsql.compiler.misuse import locate
+from dqsql.compiler.misuse import ORDERINGS, locate
 from dqsql.compiler.trees import called, is_aggregate_node
 from dqsql.dialect import column, to_sql, tokenize
 from dqsql.errors import CompileError, Span
 from dqsql.model.project import DBT_TEST, Annotation
 
-_ORDERINGS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 _COMPARISONS = (
-    *(*_ORDERINGS, exp.EQ, exp.NEQ, exp.NullSafeEQ),
+    *(*ORDERINGS, exp.EQ, exp.NEQ, exp.NullSafeEQ),
     *(exp.In, exp.Is, exp.Like, exp.RegexpLike),
 )
 _CONNECTORS = (exp.And, exp.Or, exp.Not)
@@ -99,7 +98,7 @@ def _is_for_column(literal: exp.Expr) -> bool:
     while isinstance(node.parent, exp.Paren):
         node = node.parent
     parent = node.parent
-    if isinstance(parent, (*_ORDERINGS, *_ARITHMETIC)):
+    if isinstance(parent, (*ORDERINGS, *_ARITHMETIC)):
         return True
     if parent is not None and is_aggregate_node(parent) and called(parent) not in _JOINS_TEXTS:
         return True

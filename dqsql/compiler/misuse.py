@@ -44,7 +44,7 @@ _QUANTILES = frozenset({"approx_percentile", "percentile_approx", "percentile", 
 _REGEX_FUNCTIONS = frozenset({"rlike", "regexp", "regexp_like", "regexp_count"})
 _BROKEN_ANYWHERE = ("missing )", "unbalanced parenthesis", "unterminated character set")
 _CHAINED = (exp.GT, exp.GTE, exp.LT, exp.LTE)
-_ORDERINGS = (*_CHAINED, exp.Between)
+ORDERINGS = (*_CHAINED, exp.Between)
 # The metric that people mean who compare a check with a number.
 _SHARES = {
     "not_null": "completeness",
@@ -56,7 +56,7 @@ _SHARES = {
 
 def refuse_share_of_check(ast: exp.Expr, catalog: Catalog, span: Span) -> None:
     """Refuse `@not_null > 0.9`: a check is no number. Raises CompileError."""
-    name, _ = name_and_args(ast.this) if isinstance(ast, _ORDERINGS) else (None, [])
+    name, _ = name_and_args(ast.this) if isinstance(ast, ORDERINGS) else (None, [])
     if name is not None and catalog.check(name):
         metric = _SHARES.get(name.lower(), "compliance(condition)")
         raise CompileError(
@@ -68,7 +68,7 @@ def refuse_share_of_check(ast: exp.Expr, catalog: Catalog, span: Span) -> None:
 
 def refuse_impossible_dates(expanded: exp.Expr, span: Span) -> None:
     """Refuse `>= '2024-31-01'`, which has the form of a date and is none. Raises CompileError."""
-    for comparison in expanded.find_all(*_ORDERINGS):
+    for comparison in expanded.find_all(*ORDERINGS):
         for operand in comparison.iter_expressions():
             text = str(operand.this) if isinstance(operand, exp.Literal) else ""
             match = _DATE.match(text) if operand.is_string else None
@@ -213,7 +213,7 @@ def refuse_text_for_number(expanded: exp.Expr, metric_name: MetricName, span: Sp
     `metric_name` gives the name of the metric macro that a node is the expansion of. Raises
     CompileError.
     """
-    for comparison in expanded.find_all(*_ORDERINGS, exp.EQ, exp.NEQ, exp.In):
+    for comparison in expanded.find_all(*ORDERINGS, exp.EQ, exp.NEQ, exp.In):
         operands = [a for a in comparison.iter_expressions() if isinstance(a, exp.Expr)]
         numeric = next((o for o in operands if is_numeric(o)), None)
         name = None if numeric is None else metric_name(numeric)

@@ -157,7 +157,7 @@ class _ModelCompiler:
         try:
             call = self.resolver.monitor(annotation)
             if call is not None:
-                self._refuse_quoted(annotation)
+                self._refuse_misplaced(annotation)
                 self.monitors.append(self._monitor(annotation, call))
                 return
             _refuse_monitor_settings(annotation)
@@ -200,8 +200,8 @@ class _ModelCompiler:
         self._named.require(predicate.metrics, annotation)
         return predicate
 
-    def _refuse_quoted(self, annotation: Annotation) -> None:
-        """Refuse columns in double quotes in what a monitor leaves out. Raises CompileError."""
+    def _refuse_misplaced(self, annotation: Annotation) -> None:
+        """Refuse misplaced texts in what a monitor leaves out. Raises CompileError."""
         text = annotation.settings.options.get("exclude_where")
         if isinstance(text, str):
             left_out = parse_expression(text, annotation.span)
@@ -329,7 +329,7 @@ class _ModelCompiler:
         # Nobody has to be told what is wrong with metrics that are the monitor's own.
         where = annotation.settings.where
         written = (annotation.expression, where) if call.args or call.kwargs or where else ()
-        settings = CheckSettings(where=annotation.settings.where, scope=annotation.settings.scope)
+        settings = CheckSettings(where=where, scope=annotation.settings.scope)
         watched: list[Watched] = []
         for metric in watched_metrics(kind, monitor):
             _require_metric(metric.expression, kind, annotation)
