@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dqsql.errors import DqsqlError, Span
+from dqsql.errors import DqsqlError, Span, error_of
 from dqsql.model.project import CheckModel, CheckSettings, NoData, Scope, Severity
 
 # Stands in statements for the project's key of private values, which the engine puts in last: what
@@ -369,6 +369,11 @@ class Plan:
         of_checks = {id(error) for _, error in self.refused}
         nothing_left = not self.declared
         return nothing_left or any(id(error) not in of_checks for error in self.rejected)
+
+    @property
+    def error(self) -> DqsqlError | None:
+        """All that is wrong with the model as one error; None if nothing is."""
+        return error_of(self.rejected) if self.rejected else None
 
     def monitors_of(self, kind: str) -> list[Monitor]:
         """The monitors of one kind."""

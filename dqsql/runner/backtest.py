@@ -42,7 +42,7 @@ class ModelBacktest:
         rejected: the batches that a person rejected: what a monitor has to find.
         metrics: number of metrics that the monitors watch, computed for every batch.
         seconds: processor time of the replay for each monitor, rate and batch.
-        error: why it could not be tried, if so.
+        error: what could not be tried of it, and why.
     """
 
     model: str
@@ -110,9 +110,9 @@ def backtest(
         raise UsageError("a backtest needs a rate and a batch")
     where, spark, step = opened({**at, "project_dir": project_dir})
     compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
-    compiled.raise_errors()
+    compiled.raise_unless_sound()
     chosen_names(compiled.project, select, exclude)
-    plans = [plan for plan in compiled.plans if plan.monitors]
+    plans = [plan for plan in compiled.plans if plan.monitors or plan.rejected]
     if not plans:
         return ()
     with open_warehouse(compiled.project, spark, step, ()) as (session, store):
@@ -131,6 +131,8 @@ class _Backtest:
 
     def model(self, plan: Plan) -> ModelBacktest:
         """Replay one model; what goes wrong with it does not stop the others."""
+        if plan.blocked:
+            return ModelBacktest(plan.model.name, error=plan.error)
         self.step(f"{plan.model.name}: replaying")
         try:
             return self._model(plan)
@@ -171,4 +173,5 @@ class _Backtest:
             rejected=frozenset(rejected),
             metrics=len(watched),
             seconds=seconds / decided if decided else None,
+            error=plan.error,
         )

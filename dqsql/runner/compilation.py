@@ -85,6 +85,11 @@ class CompileResult:
             )
         return known[name]
 
+    def raise_unless_sound(self) -> None:
+        """As `raise_errors`, but only if nothing can be done before they are mended."""
+        if not self.sound:
+            self.raise_errors()
+
     @property
     def sound(self) -> bool:
         """Whether a run has something to do: some model is right, and so is the project itself."""

@@ -109,7 +109,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class ModelFit:
-    """What the monitors of one model have learned; `error` is set when it could not be tried."""
+    """What the monitors of one model have learned; `error` says what of it could not be tried."""
 
     model: str
     learned: tuple[Learned, ...] = ()
@@ -149,9 +149,11 @@ def fit(
     """
     where, spark, step = opened({**at, "project_dir": project_dir})
     compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
-    compiled.raise_errors()
+    compiled.raise_unless_sound()
     chosen_names(compiled.project, select, exclude)
-    plans = [p for p in compiled.plans if any(m.kind in learners() for m in p.monitors)]
+    plans = [
+        p for p in compiled.plans if p.rejected or any(m.kind in learners() for m in p.monitors)
+    ]
     if not plans:
         return ()
     if show:
@@ -171,12 +173,15 @@ def _shown(store: Store, plan: Plan) -> ModelFit:
     """What runs have learned for one model."""
     book = stored_book(store, plan.model.name)
     monitors = [m for m in plan.monitors if m.kind in learners()]
-    return ModelFit(plan.model.name, tuple(Learned(m, book.current(m.id)) for m in monitors))
+    learned = tuple(Learned(m, book.current(m.id)) for m in monitors)
+    return ModelFit(plan.model.name, learned, plan.error)
 
 
 def _fit_model(stored: Stored, plan: Plan, run_id: str, now: dt.datetime, step: Step) -> ModelFit:
     """Learn the programs of one model; what goes wrong with it does not stop the others."""
     name = plan.model.name
+    if plan.blocked:
+        return ModelFit(name, error=plan.error)
     step(f"{name}: learning")
     try:
         context, by_kind = stored.learners(plan, run_id, now, learners())
@@ -187,4 +192,4 @@ def _fit_model(stored: Stored, plan: Plan, run_id: str, now: dt.datetime, step: 
             stored.store.replace_partition(PROGRAMS, rows)
     except DqsqlError as error:
         return ModelFit(name, error=error)
-    return ModelFit(name, tuple(learned))
+    return ModelFit(name, tuple(learned), plan.error)

@@ -86,8 +86,9 @@ def run_project(
     request.check()
     compiled = compiled or request.compiled()
     request.check_models(compiled.project)
-    if request.fail_fast or not compiled.sound:
+    if request.fail_fast:
         compiled.raise_errors()
+    compiled.raise_unless_sound()
     if spark is None:
         refuse_foreign_method(compiled.project.target)
     models = [p.model for p in compiled.plans]

@@ -143,8 +143,25 @@ def test_a_model_that_cannot_be_read_is_an_error(copy: Project, dqsql: DqSql) ->
 
 
 @pytest.mark.parametrize("command", ["fit", "backtest"])
-def test_a_bad_setting_stops_before_spark(command: str, copy: Project, dqsql: DqSql) -> None:
-    copy.write({"checks/sales.sql": SALES.replace("-- @avh\n", "-- @avh(fpr => 2)\n")})
+def test_what_is_wrong_stops_only_itself(
+    command: str, copy: Project, dqsql: DqSql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy.write(
+        {
+            "checks/sales.sql": SALES.replace("-- @avh\n", "-- @avh(fpr => 2)\n"),
+            "checks/wrong.sql": "select day -- @nul\nfrom {{ source('raw', 't') }}",
+        }
+    )
     result = dqsql(copy, command)
     assert result.exit_code == 2
     assert "checks/sales.sql:4:25" in result.output
+    assert "code @avh" in result.output
+    assert "amount @avh" not in result.output
+    assert "checks/wrong.sql:1:16" in result.output
+    records = json.loads(dqsql(copy, command, "--output", "json").stdout)
+    assert len(records["errors"]) == 2
+    # Where nothing is left, Spark is not started for the message.
+    monkeypatch.setattr(session, "open_session", None)
+    result = dqsql(copy, command, "--select", "wrong")
+    assert result.exit_code == 2
+    assert "checks/wrong.sql:1:16" in result.output

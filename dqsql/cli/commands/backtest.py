@@ -123,6 +123,7 @@ def _replayed_record(tested: ModelBacktest, one: Replayed) -> dict[str, Any]:
 def _print_model(session: Session, tested: ModelBacktest) -> None:
     if tested.error is not None:
         session.print_error(tested.error)
+    if tested.error is not None and not tested.replayed:
         return
     period = f", batches {tested.first} to {tested.last}" if tested.first else ""
     session.say(session.out.style(printable(tested.model), "bold") + printable(period))

@@ -81,6 +81,7 @@ def _record(model: str, learned: Learned) -> dict[str, Any]:
 def _print_model(session: Session, fitted: ModelFit) -> None:
     if fitted.error is not None:
         session.print_error(fitted.error)
+    if fitted.error is not None and not fitted.learned:
         return
     session.say(session.out.style(printable(fitted.model), "bold"))
     for learned in fitted.learned:
