@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import click
@@ -16,7 +17,7 @@ from click.shell_completion import CompletionItem
 from dqsql.cli.completion import complete_selector
 from dqsql.cli.interrupts import KILLED, Terminated, heed_sigterm, signal_of
 from dqsql.cli.options import expand_multiple
-from dqsql.errors import nearest
+from dqsql.errors import UsageError, nearest
 from dqsql.report.terminal import standard_terminals
 
 EXIT_ERROR = 2
@@ -29,7 +30,14 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments after the command's name."""
-        return super().parse_args(ctx, expand_multiple(args, self.params))
+        given = expand_multiple(args, self.params)
+        try:
+            # Parsing takes the arguments off the list.
+            return super().parse_args(ctx, [*given])
+        except click.UsageError as error:
+            if _asks_for_json(given):
+                _print_failure(error)
+            raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """What may follow: click knows nothing of the second value of `--select a b`."""
@@ -38,6 +46,21 @@ class Command(click.Command):
         if completions or not selecting or any(isinstance(p, click.Argument) for p in self.params):
             return completions
         return complete_selector(ctx, None, incomplete)
+
+
+def _asks_for_json(args: Sequence[str]) -> bool:
+    """Whether the output is to be JSON, as far as a command line tells that cannot be parsed."""
+    asked = [b for a, b in pairwise(args) if a == "--output"]
+    asked += [a.removeprefix("--output=") for a in args if a.startswith("--output=")]
+    return (asked or [os.environ.get("DQSQL_OUTPUT")])[-1] == "json"
+
+
+def _print_failure(error: click.UsageError) -> None:
+    """Print a mistake in the options as `--output json` prints every other error."""
+    from dqsql.json_text import to_json
+    from dqsql.report.errors import failure_record
+
+    click.echo(to_json(failure_record(UsageError(error.format_message()))))
 
 
 class LazyGroup(click.Group):

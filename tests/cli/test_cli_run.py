@@ -126,6 +126,28 @@ def test_json_output_of_an_error(
     assert json.loads(result.stdout)["errors"][0]["message"] == "Spark is away"
 
 
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (("--output", "json", "--threads", "x"), True),
+        (("--output=json", "--threads", "x"), True),
+        (("--threads", "x", "--output", "json", "--output", "text"), False),
+        (("--threads", "x"), False),
+    ],
+)
+def test_a_mistake_in_the_options_is_json_where_that_is_asked_for(
+    words: tuple[str, ...], asked: bool, dqsql: Callable[..., Result], project: Path
+) -> None:
+    result = dqsql("run", *words)
+    assert result.exit_code == 2
+    assert "'x' is not a valid integer" in result.stderr
+    assert bool(result.stdout) is asked
+    if asked:
+        printed = json.loads(result.stdout)
+        assert (printed["status"], printed["exit_code"]) == ("error", 2)
+        assert "'x' is not a valid integer" in printed["errors"][0]["message"]
+
+
 def test_json_logs(dqsql: Callable[..., Result], project: Path, fake_run: FakeRun) -> None:
     result = dqsql("run", "--log-format", "json")
     names = [json.loads(line)["info"]["name"] for line in result.stdout.splitlines()]
