@@ -52,7 +52,7 @@ def _asks_for_json(args: Sequence[str]) -> bool:
     """Whether the output is to be JSON, as far as a command line tells that cannot be parsed."""
     asked = [b for a, b in pairwise(args) if a == "--output"]
     asked += [a.removeprefix("--output=") for a in args if a.startswith("--output=")]
-    return (asked or [os.environ.get("DQSQL_OUTPUT")])[-1] == "json"
+    return (asked or [os.environ.get("DQSQL_OUTPUT", "")])[-1] == "json"
 
 
 def _print_failure(error: click.UsageError) -> None:

@@ -95,8 +95,9 @@ def constraint_results(
     newest = max(known, key=batch_order, default=None)
     for outcome in outcomes:
         read = set(outcome.check.metrics)
-        # How old a batch is says something of the newest one only.
-        if outcome.batch != newest and not read.isdisjoint(about_now):
+        # How old a batch is says something of the newest one only, and of those of a time to come.
+        is_older = newest is not None and batch_order(outcome.batch) < batch_order(newest)
+        if is_older and not read.isdisjoint(about_now):
             continue
         if outcome.segment is not None and not outcome.check.judges_segments:
             continue

@@ -338,8 +338,10 @@ def _early_note(again: set[str]) -> tuple[str, ...]:
     if not again:
         return ()
     first = first_of(sorted(again, key=batch_order), 1)
-    were = "was not over when it was" if len(again) == 1 else "were not over when they were"
-    return (f"{first} {were} checked, and has other rows now: checked again",)
+    were, has = "was not over when it was", "has"
+    if len(again) > 1:
+        were, has = "were not over when they were", "have"
+    return (f"{first} {were} checked, and {has} other rows now: checked again",)
 
 
 def _changed_note(batches: set[str]) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ _UTC = ("UTC", "ETC/UTC", "GMT", "Z", "+00:00")
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([+-]\d{2}:\d{2}|Z)?)?")
 _MICROSECOND = dt.timedelta(microseconds=1)
+# So far may local times be ahead of UTC.
+_EARLIEST = dt.timedelta(hours=14)
 # As Spark writes whole numbers, decimals and doubles; `$` would also stand before a line break.
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+(E-?[0-9]{1,3})?)?")
 # How long a batch is, by the unit that `batch_by` cuts off at.
@@ -154,6 +156,16 @@ def wall_time_of(batch: str) -> dt.datetime | None:
     """What a clock at the place of a batch shows: its time without a time zone."""
     moment = time_of(batch)
     return None if moment is None else moment.replace(tzinfo=None)
+
+
+def has_begun(batch: str, now: dt.datetime) -> bool:
+    """Whether a batch begins by `now` on some clock of the world; other names do, too.
+
+    One that does not holds what is planned, or a slip of the pen: it does not tell that those of
+    today have come.
+    """
+    start = wall_time_of(batch)
+    return start is None or start - plain_time(now) <= _EARLIEST
 
 
 def instant_of(batch: str) -> dt.datetime | None:

@@ -13,7 +13,7 @@ from dqsql.decisions.lifecycle import heeded
 from dqsql.decisions.reviews import newest_rows, waiting_batches
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
-from dqsql.model.batches import batch_order, wall_time_of
+from dqsql.model.batches import batch_order, has_begun, wall_time_of
 from dqsql.model.by_key import by_key
 from dqsql.model.project import Project, models_read_anew
 from dqsql.model.results import BatchStatus, Result, Status
@@ -168,7 +168,7 @@ def read_facts(
     return [
         reader.model(
             name,
-            newest(ledger.get(name, []), days),
+            newest(ledger.get(name, []), days, now),
             waiting_batches(ledger.get(name, []), replaced=name in replaced),
             {t: r.get(name, []) for t, r in tables.items()},
         )
@@ -253,16 +253,19 @@ def _in_force(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [r for r in rows if r["valid_to"] is None]
 
 
-def newest(rows: Sequence[Mapping[str, Any]], days: int) -> list[Mapping[str, Any]]:
+def newest(
+    rows: Sequence[Mapping[str, Any]], days: int, now: dt.datetime
+) -> list[Mapping[str, Any]]:
     """The rows of the newest batches, oldest first: of so many days, or so many that are no dates.
 
-    At most MAX_BATCHES.
+    Days are counted from the newest batch that has begun by `now`. At most MAX_BATCHES.
     """
     ordered = sorted(rows, key=lambda r: batch_order(r["batch"]))
     times = [wall_time_of(r["batch"]) for r in ordered]
     known = [t for t in times if t is not None]
     if len(known) < len(ordered) or not known:
         return ordered[-min(days, _MAX_BATCHES) :]
-    since = max(known) - dt.timedelta(days=days)
+    begun = [t for r, t in zip(ordered, known, strict=True) if has_begun(r["batch"], now)]
+    since = max(begun or known) - dt.timedelta(days=days)
     kept = [r for r, t in zip(ordered, known, strict=True) if t > since]
     return kept[-_MAX_BATCHES:]

@@ -32,7 +32,7 @@ from dqsql.engine.open_batches import growth, judged_from
 from dqsql.engine.totals import CumulativeRun
 from dqsql.errors import EngineError, Span
 from dqsql.loading.scanner import blank, scan
-from dqsql.model.batches import batch_order, batch_times, has_place
+from dqsql.model.batches import batch_order, batch_times, has_begun, has_place
 from dqsql.model.plan import Check, Plan
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, BatchStatus, CheckOutcome, Result, StoredRows
@@ -229,6 +229,7 @@ def with_known(
     nothing is new, also if another is late, or if rows without a batch are to fail a check.
     """
     if choice.newest is not None:
+        choice = _with_begun(choice, choice.newest, ledger, now)
         choice = _with_full(choice, ledger, now)
         if plan.monitors:
             choice = _with_followers(choice, ledger, reviewed)
@@ -254,6 +255,17 @@ def _with(choice: BatchChoice, again: Sequence[str], note: str) -> BatchChoice:
     owed = tuple(b for b in choice.owed if b not in again)
     batches, notes = (*choice.batches, *again), (*choice.notes, note)
     return replace(choice, batches=batches, notes=notes, owed=owed)
+
+
+def _with_begun(
+    choice: BatchChoice, newest: str, ledger: Mapping[str, BatchRecord], now: dt.datetime
+) -> BatchChoice:
+    """The choice with the newest batch of those that have begun, where there is one."""
+    if has_begun(newest, now):
+        return choice
+    found = {*choice.batches, *ledger}.intersection(choice.sizes)
+    begun = (b for b in found if has_begun(b, now))
+    return replace(choice, newest=max(begun, key=batch_order, default=newest))
 
 
 def _with_newest(choice: BatchChoice, ledger: Mapping[str, BatchRecord]) -> BatchChoice:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import io
 import re
 import threading
@@ -22,7 +23,7 @@ from dqsql.report.model_page import model_record
 from dqsql.report.page import finding_lines, open_findings, overview_record, waiting_lines
 from dqsql.report.profile import profile_table
 from dqsql.report.terminal import Terminal
-from dqsql.runner.report import newest
+from dqsql.runner.report import newest as newest_batches
 from tests.report.packed import unpacked
 from tests.report.pages import EVIL, MADE, facts, month, page_of
 
@@ -340,8 +341,13 @@ def test_a_model_that_could_not_be_checked(costs: list[Any], told: Any) -> None:
 
 
 def test_the_newest_batches() -> None:
+    newest = functools.partial(newest_batches, now=dt.datetime(2025, 3, 1, tzinfo=dt.UTC))
     days = [{"batch": f"2025-01-{day:02d}"} for day in range(1, 32)]
     assert [r["batch"] for r in newest(days[::-1], 2)] == ["2025-01-30", "2025-01-31"]
+    # One of a time to come is shown, and does not push the others out.
+    stray = [*days, {"batch": "2099-01-01"}]
+    assert [r["batch"] for r in newest(stray, 2)] == ["2025-01-30", "2025-01-31", "2099-01-01"]
+    assert newest([{"batch": "2099-01-01"}], 2) == [{"batch": "2099-01-01"}]
     hours = [{"batch": f"2025-01-01 {hour:02d}:00:00"} for hour in range(24)]
     assert len(newest(hours, 1)) == 24
     numbers = [{"batch": str(n)} for n in range(20)]

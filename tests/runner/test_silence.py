@@ -202,6 +202,33 @@ def test_a_late_batch_is_told_though_nothing_is_new(new_project: NewProject) -> 
     assert not [r for r in project.run().results if r.detector == "cadence" and r.is_finding]
 
 
+def test_a_row_of_a_time_to_come_hides_no_late_batch(new_project: NewProject) -> None:
+    today = dt.datetime.now(dt.UTC).date()
+    first = (today - dt.timedelta(days=12)).isoformat()
+    newest = (today - dt.timedelta(days=5)).isoformat()
+    stray = "date '2099-01-01', 'DE', double(1), 'EUR'"
+    model = MODEL.replace("@row_count > 10", "@row_count > 10 @freshness(day) < 50")
+    assert model != MODEL
+    project = new_project(model, f"{orders(8, odd=False, first=first)} union all select {stray}")
+
+    def late() -> set[tuple[str, str]]:
+        results = project.run().results
+        kinds = {"cadence": "cadence", "freshness(day) < 50": "age"}
+        told = ((kinds.get(r.detector) or kinds.get(r.check_name), r) for r in results)
+        return {(kind, r.batch or "") for kind, r in told if kind and r.is_finding}
+
+    every = {("cadence", newest), ("age", newest)}
+    assert late() == every | {("cadence", "2099-01-01")}
+    assert late() == every
+    # What somebody checked after it was gone is empty, and no sign of life either.
+    project.data(orders(8, odd=False, first=first))
+    project.run(batches=["2099-01-01"])
+    assert late() == every
+    # As soon as the next ones come, nothing is late.
+    project.data(orders(13, odd=False, first=first))
+    assert late() == set()
+
+
 def test_a_gap_is_closed_by_a_batch_that_comes_late(new_project: NewProject) -> None:
     def rows(*days: int) -> str:
         listed = ", ".join(map(str, days))
@@ -329,7 +356,7 @@ def test_the_age_is_that_of_the_newest_batch_that_has_rows(new_project: NewProje
         at -- @freshness(at) < 30 {after: 3}
     from {{ source('raw', 't') }}
     """
-    project = new_project(model, kinds(*range(40, 1, -1), -400))
+    project = new_project(model, kinds(*range(40, 1, -1), 0))
 
     def fresh() -> list[tuple[str, str]]:
         found = [r for r in project.run().results if r.check_name.startswith("freshness")]

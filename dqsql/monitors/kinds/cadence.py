@@ -14,7 +14,7 @@ from dqsql.compiler.keys import batch_columns
 from dqsql.decisions import cadence
 from dqsql.dialect import parse_statement, to_sql
 from dqsql.errors import AnnotationError, CompileError
-from dqsql.model.batches import are_numbers, batch_order, wall_time_of
+from dqsql.model.batches import are_numbers, batch_order, has_begun, wall_time_of
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import CheckModel, Severity
@@ -83,6 +83,13 @@ class CadenceDetector(MonitorByMonitor):
     def _zones(self) -> tuple[tuple[str, ...], str | None]:
         return _zones_of(self.context.plan.model)
 
+    @cached_property
+    def _newest(self) -> str | None:
+        """The newest batch that has begun, and that is not known to be empty."""
+        ledger, now = self.place.ledger, self.context.now
+        known = reversed(self.context.history.known)
+        return next((b for b in known if _tells_of_now(b, ledger.get(b), now)), None)
+
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
         rules, start = rules_of(monitor), wall_time_of(batch)
@@ -101,7 +108,7 @@ class CadenceDetector(MonitorByMonitor):
         rules = replace(rules, fpr=fpr, zones=zones, clock=clock)
         known = known[-max(_window(rules.fpr), cadence.newest_days(_times(known))) :]
         past, delays = _times(known), None
-        if not self.context.history.known or batch == self.context.history.known[-1]:
+        if batch == self._newest:
             # Of others than the newest nothing can be late.
             delays = _delays_of(rules, [*past, start], self.place.ledger)
         before = None if self.context.end is None else wall_time_of(self.context.end)
@@ -311,6 +318,11 @@ def _delays_of(
     return cadence.live_delays(checked, step)
 
 
+def _tells_of_now(batch: str, record: BatchRecord | None, now: dt.datetime) -> bool:
+    """Whether a batch says that rows came until it began."""
+    return has_begun(batch, now) and (record is None or record.rows > 0)
+
+
 def _lateness(
     rules: _Rules,
     times: Sequence[dt.datetime],
@@ -326,8 +338,9 @@ def _lateness(
 
 def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:
     """Whether a batch is late: the newest one is then decided on again."""
-    times = _times(sorted(ledger, key=batch_order))
-    if len(times) < len(ledger):
+    names = sorted((b for b, r in ledger.items() if _tells_of_now(b, r, now)), key=batch_order)
+    times = _times(names)
+    if len(times) < len(names):
         return False
     times = times[-max(_WINDOW, cadence.newest_days(times)) :]
     try:
