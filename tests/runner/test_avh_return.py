@@ -12,7 +12,7 @@ from dqsql.model.results import Status
 
 from .conftest import NewProject
 
-DAYS, ROWS, ODD = 48, 2500, 45
+DAYS, ROWS, ODD = 36, 800, 33
 MODEL = """\
 {{ config(batch_by = 'day', severity = 'warn') }}
 select
