@@ -44,12 +44,13 @@ class Arguments:
     """The arguments of a test; what no builder asks for makes the test unadoptable.
 
     `relation` is the other relation that the test reads, as an annotation names it. `variables` are
-    dbt's.
+    dbt's. `text_of_test` is that of the test's macros in the installed version of its package.
     """
 
     values: Mapping[str, Any]
     relation: str | None = None
     variables: Mapping[str, Any] = field(default_factory=dict)
+    text_of_test: str = ""
     _asked: set[str] = field(default_factory=lambda: {"model"})
 
     def get(self, name: str, default: Any = None) -> Any:

@@ -229,6 +229,12 @@ class Manifest:
         """Whether a package defines a macro."""
         return f"macro.{package}.{name}" in _mapping(self.data, "macros")
 
+    def text_of_test(self, package: str, name: str) -> str:
+        """The macros that are a test of a package on Spark."""
+        names = (f"test_{name}", f"default__test_{name}", f"spark__test_{name}")
+        macros = (self.macro(f"macro.{package}.{n}") for n in names)
+        return "\n".join(m.text for m in macros if m is not None)
+
     def macro(self, unique_id: str) -> MacroFile | None:
         """The file and text of a macro, as far as they are known."""
         data = _mapping(_mapping(self.data, "macros"), unique_id)

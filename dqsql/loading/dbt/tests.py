@@ -104,7 +104,8 @@ class Adopter:
         else:
             self._refuse_overrides(test, namespace, name)
             other = self._other(test, attached)
-            failing = build(namespace, name, Arguments(values, other, self.vars))
+            text = self.manifest.text_of_test(namespace or "dbt", name)
+            failing = build(namespace, name, Arguments(values, other, self.vars, text))
         self._refuse_fail_calc(test, namespace, name)
         where = self._where(test, failing)
         return self._adopted(test, attached, failing, values, where, name)
