@@ -113,11 +113,18 @@ def _by_tag(model: CheckModel, _: str, value: str) -> bool:
 
 
 def _by_path(model: CheckModel, _: str, value: str) -> bool:
-    path = PurePosixPath(model.path)
-    wanted = str(PurePosixPath(value))
-    return any(fnmatchcase(str(p), wanted) for p in (path, *path.parents) if str(p) != ".") or (
-        wanted == "."
-    )
+    path, wanted = PurePosixPath(model.path), PurePosixPath(value).parts
+    return any(_fits(place.parts, wanted) for place in (path, *path.parents))
+
+
+def _fits(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether a path is one that is wanted; `**` stands for any number of folders."""
+    if not wanted:
+        return not parts
+    first, rest = wanted[0], wanted[1:]
+    if first == "**":
+        return any(_fits(parts[i:], rest) for i in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], first) and _fits(parts[1:], rest)
 
 
 def _by_file(model: CheckModel, _: str, value: str) -> bool:
