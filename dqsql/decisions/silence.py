@@ -27,6 +27,9 @@ _REFUTED = 0.05
 # Batches of less than such a part of the rows lack by chance what this one cannot; of less than the
 # second, where else too few are left.
 _COMPARABLE = (0.5, 0.2)
+# So many batches in which established values ended are a habit; what ends with it may be so many
+# times as many of the rows.
+_HABIT, _LARGER = 2, 1.5
 # By how much a sketch may count more values than there are.
 _SKETCH = 0.05
 
@@ -164,7 +167,47 @@ def lost_values(
         chance = min(_of_none(rows, least), _of_none(independent, usual))
         if chance < rate:
             rare_absences.append(Absence(name, len(before), len(before)))
+    if _end_as_usual(before, [a.name for a in rare_absences], len(always), fpr):
+        return []
     return rare_absences
+
+
+def _end_as_usual(
+    before: Sequence[Mapping[str, float]], lost: Sequence[str], established: int, fpr: float
+) -> bool:
+    """Whether values of a column have their time, and no more of them end than usually do.
+
+    So do those of campaigns, seasons and versions. A value is established after seven batches in a
+    row, and has ended if none of the later batches has it. Of the number that ends in a batch,
+    at a rate of which the past endings give the posterior distribution, the predictive distribution
+    is a negative binomial one (Gelman et al., "Bayesian Data Analysis", 2013, 2.6). Nor must they
+    have been much more of the rows than what ended before.
+
+    Args:
+        before: shares of values in each batch before, in [0, 1].
+        lost: the values that have ended now.
+        established: number of values that were in all of the batches.
+        fpr: how often a batch may be told of by mistake, in (0, 1).
+    """
+    if not lost or len(before) <= _MIN_HISTORY:
+        return False
+    from scipy.special import betainc
+
+    names = sorted(frozenset[str]().union(*before))
+    shares = np.array([[batch.get(name, 0.0) for batch in before] for name in names])
+    windows = np.lib.stride_tricks.sliding_window_view(shares, _MIN_HISTORY, axis=1)[:, :-1]
+    # By value and batch from the eighth on: whether all of the seven batches before have the value.
+    known = (windows > 0).all(axis=2)
+    later = shares[:, _MIN_HISTORY:]
+    gone = np.cumsum(later[:, ::-1], axis=1)[:, ::-1] == 0
+    ended = np.where(known & gone, windows.mean(axis=2), 0.0)
+    at_a_time = ended.sum(axis=0)
+    if np.count_nonzero(at_a_time) < _HABIT:
+        return False
+    rate = established / (int(known.sum()) + established)
+    chance = float(betainc(len(lost), np.count_nonzero(ended) + 1, rate))
+    share = sum(batch[name] for batch in before for name in lost) / len(before)
+    return chance >= fpr and share <= _LARGER * float(at_a_time.max())
 
 
 def _of_none(rows: float, share: float) -> float:

@@ -83,6 +83,58 @@ def test_values_that_no_longer_occur() -> None:
     assert listed(lost_values(before, sizes, {}, 50_000, 0.01)).startswith("CHF (in all of 10")
 
 
+def _campaigns(days: int, ends: tuple[int, ...] = (9, 16, 20, 24)) -> list[dict[str, float]]:
+    """Shares of twenty values, of which one each is replaced by a new one on some days."""
+    names = [f"c{i:02d}" for i in range(20)]
+    batches = []
+    for day in range(days):
+        if day in ends:
+            names[ends.index(day)] = f"d{day}"
+        batches.append(dict.fromkeys(names, 1 / 20))
+    return batches
+
+
+def test_values_that_have_their_time_are_lost_by_more_than_usual() -> None:
+    def lost(before: list[dict[str, float]], now: dict[str, float]) -> list[str]:
+        return [a.name for a in lost_values(before, [1500] * len(before), now, 1500, 0.0003)]
+
+    *before, now = _campaigns(30)
+    assert lost(before, {k: v for k, v in now.items() if k != "c19"}) == []
+    # More of them at once than end by habit, or more of the rows.
+    assert len(lost(before, {k: v for k, v in now.items() if k[0] != "c"})) == 16
+    large = [{**{k: v / 2 for k, v in b.items()}, "large": 0.5} for b in before]
+    assert lost(large, before[-1]) == ["large"]
+    # Where one has ended so far, that is no habit; nor is one that was seldom there.
+    *steady, same = _campaigns(30, ends=(20,))
+    assert lost(steady, {k: v for k, v in same.items() if k != "c19"}) == ["c19"]
+    odd = [{**b, f"odd{day // 3}": 0.001} for day, b in enumerate(_campaigns(29, ends=()))]
+    assert lost(odd, {k: v for k, v in odd[-1].items() if k != "c19"}) == ["c19"]
+    # Who pauses and comes back has not ended.
+    paused = [{k: v for k, v in b.items() if k != f"c{d - 10:02d}"} for d, b in enumerate(odd)]
+    assert lost(paused, {k: v for k, v in odd[-1].items() if k != "c19"}) == ["c19"]
+
+
+@pytest.mark.parametrize(("alive", "life"), [(20, 45), (40, 60)])
+def test_campaigns_are_told_of_seldom(alive: int, life: int) -> None:
+    rng, alarms, renamed, days = np.random.default_rng(1), 0, 0, 120
+    number = alive * (days + 2 * life) // life
+    start = rng.integers(-life, days, number)
+    end = start + rng.integers(int(0.6 * life), int(1.4 * life), number)
+    weights = rng.exponential(1, number) + 0.2
+    batches = []
+    for day in range(days):
+        there = np.where((start <= day) & (day < end), weights, 0)
+        counts = rng.multinomial(1500, there / there.sum())
+        batches.append({f"v{i}": n / 1500 for i, n in enumerate(counts) if n})
+    for day in range(30, days):
+        before, sizes = batches[day - 30 : day], [1500] * 30
+        alarms += bool(lost_values(before, sizes, batches[day], 1500, 0.0003))
+        other = {name.upper(): share for name, share in batches[day].items()}
+        renamed += bool(lost_values(before, sizes, other, 1500, 0.0003))
+    assert alarms <= 2
+    assert renamed >= 0.9 * (days - 30)
+
+
 def test_small_batches_that_lack_a_value_by_chance_do_not_count() -> None:
     rng = np.random.default_rng(2)
     sizes = np.where(np.arange(30) % 7 == 6, 11, rng.integers(550, 700, 30))
