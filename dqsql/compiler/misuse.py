@@ -154,7 +154,16 @@ def refuse_null(expanded: exp.Expr, metric_name: MetricName, span: Span) -> None
         )
     for between in expanded.find_all(exp.Between):
         low, high = between.args["low"], between.args["high"]
-        if isinstance(low, exp.Null) or isinstance(high, exp.Null):
+        if isinstance(low, exp.Null) and isinstance(high, exp.Null):
+            raise CompileError(
+                "a range without bounds holds everything",
+                span=locate(span, "null"),
+                hint="give at least one of the two",
+            )
+        # `coalesce(.., true)`: where a bound is null there is none.
+        outer = between.parent
+        heeds_null = isinstance(outer, exp.Anonymous) and str(outer.this).lower() == "coalesce"
+        if (isinstance(low, exp.Null) or isinstance(high, exp.Null)) and not heeds_null:
             open_end = isinstance(high, exp.Null)
             bound, sign = (low, ">=") if open_end else (high, "<=")
             raise CompileError(

@@ -395,8 +395,11 @@ def _no_data(
     elif texts and missing and all(o.name in NUMBERS_ONLY for o in missing):
         why = f"{' and '.join(o.text for o in missing)} is null: {_no_numbers(texts[0])}"
     elif missing:
-        divided = ", or a division by 0" if any(" / " in o.text for o in missing) else ""
-        why = f"{' and '.join(o.text for o in missing)} is null: no values to measure{divided}"
+        also = ", or a division by 0" if any(" / " in o.text for o in missing) else ""
+        also += (
+            ", or more than its type can hold" if any(o.name == "range" for o in missing) else ""
+        )
+        why = f"{' and '.join(o.text for o in missing)} is null: no values to measure{also}"
     elif texts and bounds is not None:
         why = f"{seen}, a text, which {expression} compares with a number: {_as_numbers(texts[0])}"
     else:

@@ -89,6 +89,7 @@ def test_column_annotation(
     [
         ("@accepted_values('a', 'b''c')", "(`x` IS NULL OR `x` IN ('a', 'b\\'c'))"),
         ("@in_range(-1, 1)", "(`x` IS NULL OR coalesce(`x` BETWEEN -1 AND 1, TRUE))"),
+        ("@in_range(0, null)", "(`x` IS NULL OR coalesce(`x` BETWEEN 0 AND NULL, TRUE))"),
         ("@in_range(high => 2, low => 1)", "(`x` IS NULL OR coalesce(`x` BETWEEN 1 AND 2, TRUE))"),
         ("@non_negative", "(`x` IS NULL OR `x` >= 0)"),
         ("@positive", "(`x` IS NULL OR `x` > 0)"),

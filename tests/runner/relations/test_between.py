@@ -10,6 +10,7 @@ from typing import Any
 import pandas
 import pytest
 
+import dqsql
 from dqsql.errors import DqsqlError
 from dqsql.model.results import Status
 from dqsql.runner.compilation import compile_project
@@ -24,6 +25,44 @@ def documented() -> str:
     found = re.search(r"```sql\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     return found.group(1).replace("{{ source('raw', 't') }}", "orders_t")
+
+
+# Arguments of `@reconciles`, and whether they do: columns hold the ends of their types.
+RECONCILED = (
+    ("max(i), min(j), tolerance => 1", "fail"),
+    ("max(t), min(u), tolerance => 1", "fail"),
+    ("max(u), min(o), tolerance => 1", "fail"),
+    ("max(b), min(c), tolerance => 1", "fail"),
+    ("max(o) - 127, min(u), relative => 0.01", "pass"),
+    ("max(d), max(e), tolerance => 1", "fail"),
+    ("max(d), max(e), relative => 0.1", "fail"),
+    ("max(d), max(f), tolerance => 1", "fail"),
+    ("max(d), max(f), relative => 0.1", "fail"),
+    ("max(h), max(g)", "fail"),
+    ("max(h), max(g), relative => 0.02", "pass"),
+    ("max(h), max(g), relative => 0.01", "fail"),
+    ("-max(h), -max(g), relative => 0.02", "pass"),
+    ("max(h), max(g), tolerance => 1", "pass"),
+    ("max(g), max(h), tolerance => 1", "pass"),
+    ("max(h), max(g), tolerance => 1, relative => 0.001", "pass"),
+    ("max(p), max(q), tolerance => 0.01", "pass"),
+    ("max(p), max(q), tolerance => 0.009", "fail"),
+    ("max(p), max(q), relative => 0.01", "pass"),
+    ("max(h), max(z), tolerance => 1", "no_data"),
+    ("max(z), max(h), relative => 0.1", "no_data"),
+)
+
+
+def test_what_reconciles(project: Project) -> None:
+    frame = project.spark.sql(
+        "select 2147483647 i, -2147483648 j, tinyint(127) t, tinyint(-128) u, 0 o,"
+        " 9223372036854775807 b, -9223372036854775808 c, 5d d, double('infinity') e,"
+        " double('nan') f, 99 g, 100 h, 1.5bd p, 1.49bd q, int(null) z"
+    )
+    found = dqsql.check(frame, [f"@reconciles({given})" for given, _ in RECONCILED])
+    statuses = [r.status.value for r in found.results]
+    told = [(given, status) for (given, _), status in zip(RECONCILED, statuses, strict=True)]
+    assert told == list(RECONCILED)
 
 
 def rows_of(project: Project, check: str, batch: str | None = None) -> list[dict[str, Any]]:
