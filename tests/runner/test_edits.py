@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from dqsql.runner.explain import explain
+from tests.conftest import PROFILES_YML, PROJECT_YML
 
-from .conftest import NewProject, Project
+from .conftest import SOURCES, NewProject, Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DATA = """
 select date'2025-01-01' + cast(id / 24 as int) as day, cast(id as int) as id,
@@ -23,20 +30,65 @@ def next_day(project: Project, days: int) -> None:
     project.data(DATA.format(days=days))
 
 
-def edit(project: Project, old: str, new: str) -> None:
-    path = project.root / "checks" / "m.sql"
+def edit(project: Project, old: str, new: str, model: str = "m") -> None:
+    path = project.root / "checks" / f"{model}.sql"
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-SEGMENTED = """\
+# What the tests below edit, one model each.
+MODELS = {
+    "segmented": """\
 {{ config(batch_by = 'day', segment_by = ['country', 'kind']) }}
 select day, id, country, kind,
   amount -- @sum > 0 {scope: cumulative}
 from {{ source('raw', 't') }}
 -- @expected_segments {min_history: 7}
-"""
+""",
+    "watched": """\
+{{ config(batch_by = 'day') }}
+select day, id,
+  amount -- @anomaly(mean(amount))
+from {{ source('raw', 't') }}
+""",
+    "summed": """\
+{{ config(batch_by = 'day') }}
+select day, id,
+  amount -- @anomaly(mean(amount)) @sum > 0 {scope: cumulative}
+from {{ source('raw', 't') }}
+""",
+    "joined": """\
+{{ config(batch_by = 'day') }}
+select o.day, o.id,
+  datediff(timestamp'2025-02-05 03:10:22', o.day) + o.amount as age -- @anomaly(mean(age))
+from {{ source('raw', 't') }} o
+-- @anomaly(mean(id))
+""",
+    "counted": """\
+{{ config(batch_by = 'day') }}
+select day, ts, id from {{ source('raw', 't') }}
+-- @anomaly(row_count)
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def nine_days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of which a run has checked nine days by all of these models."""
+    project = Project(tmp_path_factory.mktemp("edits") / "project", spark)
+    project.write({"dqsql_project.yml": PROJECT_YML, "profiles.yml": PROFILES_YML})
+    project.write({"checks/sources.yml": SOURCES})
+    project.write({f"checks/{name}.sql": text for name, text in MODELS.items()})
+    next_day(project, 9)
+    assert project.run().exit_code == 0
+    return project.root
+
+
+@pytest.fixture
+def project(nine_days: Path, spark: SparkSession, tmp_path: Path) -> Project:
+    """A copy of it."""
+    return Project(shutil.copytree(nine_days, tmp_path / "project"), spark)
 
 
 @pytest.mark.parametrize(
@@ -47,81 +99,57 @@ from {{ source('raw', 't') }}
     ],
 )
 def test_segments_that_are_called_otherwise_begin_anew(
-    new_project: NewProject, segments: str, note: str
+    project: Project, segments: str, note: str
 ) -> None:
-    project = new_project(SEGMENTED, DATA.format(days=9))
-    project.run()
-    edit(project, "'country', 'kind'", segments)
+    edit(project, "'country', 'kind'", segments, "segmented")
     next_day(project, 10)
-    result = project.run()
+    result = project.run(select=["segmented"])
     assert note in str(result.models[0].notes)
     assert {r.status.value for r in result.results} <= {"pass", "skipped", "no_data"}
-    labels = {r["segment"] for r in project.rows("dq_metrics") if r["batch"] == "2025-01-10"}
+    labels = {k[1] for k in project.metrics("segmented") if k[0] == "2025-01-10"}
     assert len(labels) == 5
     # The batch as a whole goes on.
-    whole = project.metrics("m")["2025-01-10", None, "amount", "sum()"]
+    whole = project.metrics("segmented")["2025-01-10", None, "amount", "sum()"]
     assert whole == sum(i % 7 + 1 for i in range(240))
 
 
-WATCHED = """\
-{{ config(batch_by = 'day') }}
-select day, id,
-  amount -- @anomaly(mean(amount)) @sum > 0 {scope: cumulative}
-from {{ source('raw', 't') }}
-"""
-
-
 def test_another_expression_is_told_where_monitors_compare_with_the_old_one(
-    new_project: NewProject,
+    project: Project,
 ) -> None:
-    sql = WATCHED.replace(" @sum > 0 {scope: cumulative}", "")
-    project = new_project(sql, DATA.format(days=9))
-    project.run()
-    edit(project, "amount --", "amount * 100 as amount --")
+    edit(project, "amount --", "amount * 100 as amount --", "watched")
     next_day(project, 10)
     told = "the SELECT computes amount by another expression than before: monitors compare"
-    assert told in str(project.run().models[0].notes)
+    assert told in str(project.run(select=["watched"]).models[0].notes)
     next_day(project, 11)
-    assert told not in str(project.run().models[0].notes)
+    assert told not in str(project.run(select=["watched"]).models[0].notes)
 
 
-def test_what_a_run_renders_and_a_join_are_no_other_expression(new_project: NewProject) -> None:
-    sql = (
-        "{{ config(batch_by = 'day') }}\nselect o.day, o.id,\n"
-        "  datediff(timestamp'2025-02-05 03:10:22', o.day) + o.amount as age --"
-        " @anomaly(mean(age))\n"
-        "from {{ source('raw', 't') }} o\n-- @anomaly(mean(id))\n"
-    )
-    project = new_project(sql, DATA.format(days=9))
-    project.run()
-    edit(project, "2025-02-05 03:10:22", "2025-02-06 03:12:59")
-    edit(project, "}} o", "}} o left join (select 1 as one) b on o.id = b.one")
+def test_what_a_run_renders_and_a_join_are_no_other_expression(project: Project) -> None:
+    edit(project, "2025-02-05 03:10:22", "2025-02-06 03:12:59", "joined")
+    edit(project, "}} o", "}} o left join (select 1 as one) b on o.id = b.one", "joined")
     next_day(project, 10)
-    assert "computes age" not in str(project.run().models[0].notes)
+    (found,) = project.run(select=["joined"]).models
+    assert found.batches == ("2025-01-10",)
+    assert "computes age" not in str(found.notes)
 
 
-def test_a_column_under_its_own_name_is_the_same(new_project: NewProject) -> None:
-    project = new_project(WATCHED, DATA.format(days=9))
-    project.run()
-    edit(project, "amount --", "amount as amount --")
+def test_a_column_under_its_own_name_is_the_same(project: Project) -> None:
+    edit(project, "amount --", "amount as amount --", "summed")
     next_day(project, 10)
-    assert "another expression" not in str(project.run().models[0].notes)
-    values = [r["observed"] for r in project.rows("dq_results") if "sum" in r["check_id"]]
+    assert "another expression" not in str(project.run(select=["summed"]).models[0].notes)
+    sums = [r for r in project.rows("dq_results") if r["check_id"] == "summed.amount.sum_gt_0"]
+    values = [r["observed"] for r in sums]
     assert max(values) == sum(i % 7 + 1 for i in range(240))
 
 
-def test_retired_batches_are_no_history_of_a_verdict(new_project: NewProject) -> None:
-    sql = (
-        "{{ config(batch_by = 'day') }}\nselect day, ts, id from {{ source('raw', 't') }}\n"
-        "-- @anomaly(row_count)\n"
-    )
-    project = new_project(sql, DATA.format(days=9))
-    project.run()
-    edit(project, "'day'", "\"date_trunc('day', ts)\"")
+def test_retired_batches_are_no_history_of_a_verdict(project: Project) -> None:
+    edit(project, "'day'", "\"date_trunc('day', ts)\"", "counted")
     next_day(project, 12)
-    project.run()
+    project.run(select=["counted"])
     last = dt.datetime(2025, 1, 12).strftime("%Y-%m-%d %H:%M:%S")
-    found = explain(f"m.anomaly_row_count@{last}", project_dir=project.root, spark=project.spark)
+    found = explain(
+        f"counted.anomaly_row_count@{last}", project_dir=project.root, spark=project.spark
+    )
     assert found.same is True
     assert not any(len(batch) == 10 for batch in found.past)
 
