@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -184,11 +184,15 @@ class PatternError(DqsqlError):
 def unique_errors(errors: Iterable[DqsqlError]) -> list[DqsqlError]:
     """The errors and those in groups, each once: a fault of a macro is met by many models."""
     flat = (e for error in errors for e in _members(error))
-    return list({str(error): error for error in flat}.values())
+    return list({(str(error.span), error.message): error for error in flat}.values())
 
 
-def _members(error: DqsqlError) -> Sequence[DqsqlError]:
-    return error.errors if isinstance(error, ErrorGroup) else (error,)
+def _members(error: DqsqlError) -> Iterator[DqsqlError]:
+    if not isinstance(error, ErrorGroup):
+        yield error
+        return
+    for member in error.errors:
+        yield from _members(member)
 
 
 def error_of(errors: Iterable[DqsqlError]) -> DqsqlError:

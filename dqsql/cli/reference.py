@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
@@ -13,6 +12,7 @@ from dqsql.loading.documents import read_document
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.table import Table
 from dqsql.model.tables import ALL_TABLES, PATTERN_INDEX
+from dqsql.report.fingerprints import macro_texts
 from dqsql.report.manifest import macro_records
 from dqsql.resources import resource_dir
 from dqsql.templating import MacroDef, MacroLibrary
@@ -92,14 +92,9 @@ def _formula(library: MacroLibrary, macro: MacroDef) -> str:
         text = library.call(macro.name, arguments)
     except DqsqlError:
         # It looks into its arguments.
-        text = _body(macro)
+        whole = macro_texts(shipped_macros())[macro.name]
+        text = whole.partition("%}")[2].rpartition("{%")[0]
     return "\n".join(line.rstrip() for line in _dedented(text) if line.strip())
-
-
-def _body(macro: MacroDef) -> str:
-    (file,) = [f for f in shipped_macros() if f.path == macro.path]
-    match = re.search(rf"macro\s+{macro.name}\b.*?%\}}(.*?)\{{%-?\s*endmacro", file.text, re.DOTALL)
-    return "" if match is None else match.group(1)
 
 
 def _dedented(text: str) -> Iterator[str]:

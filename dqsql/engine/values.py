@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dqsql.dialect import quoted
 from dqsql.model.by_key import by_key
-from dqsql.model.types import TIMES, holds, is_number, joint_digits
+from dqsql.model.types import FLOATS, TIMES, holds, is_number, joint_digits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -104,7 +104,6 @@ def _is_read(spark_type: str) -> bool:
 # Of each row the later types have the values of the earlier ones.
 _WHOLE = ("byte", "short", "integer", "long")
 _TIMES = ("date", "timestamp_ntz", "timestamp")
-_FLOATS = frozenset({"float", "double"})
 _MOST_DIGITS = 38
 
 
@@ -118,9 +117,9 @@ def widest_type(kinds: Sequence[DataType]) -> DataType | None:
     for row in (_WHOLE, _TIMES):
         if names <= {*row}:
             return max(kinds, key=lambda kind: row.index(kind.typeName()))
-    if not names <= {*_WHOLE, *_FLOATS, "decimal"}:
+    if not names <= {*_WHOLE, *FLOATS, "decimal"}:
         return None
-    if names & _FLOATS:
+    if names & FLOATS:
         return FloatType() if names <= {"float", "byte", "short"} else DoubleType()
     whole, scale = joint_digits(kind.simpleString() for kind in kinds)
     return DecimalType(whole + scale, scale) if whole + scale <= _MOST_DIGITS else None

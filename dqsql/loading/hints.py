@@ -20,7 +20,6 @@ _OPERATORS = {
     "in": "accepted_values(..)",
     "exists": "not_null",
 }
-_STRING = re.compile(r"""(?<!\w)(?:'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*")""", re.DOTALL)
 _PERCENT = re.compile(r"\d\s*%\s*(?:$|and\b|or\b)", re.IGNORECASE)
 _HALF = re.compile(r"\b(and|or)\s*(?:[<>=!])", re.IGNORECASE)
 _NOTHING_BEHIND = re.compile(r"(?:[<>=!]|\b(?:and|or|between|in))\s*$", re.IGNORECASE)
@@ -136,7 +135,7 @@ def _symbol(mistyped: re.Match[str]) -> str:
 
 
 def _between(text: str) -> str | None:
-    match = _BETWEEN.match(_STRING.sub("''", text))
+    match = _BETWEEN.match(suspects.LITERAL.sub("''", text))
     if match is None:
         return None
     # `5 - 10` and `5-10` are two numbers here.
@@ -157,7 +156,7 @@ def _joined(text: str) -> str | None:
 
 
 def _open_bracket(text: str) -> str | None:
-    bare = _STRING.sub("''", text)
+    bare = suspects.LITERAL.sub("''", text)
     depth = sum(bare.count(c) for c in "([{") - sum(bare.count(c) for c in ")]}")
     if depth <= 0:
         return None
@@ -171,7 +170,7 @@ def _found(pattern: re.Pattern[str], hint: str, *, bare: bool = False) -> _Rule:
     """A hint where a pattern is found in a text, or in one whose literals are empty."""
 
     def rule(text: str) -> str | None:
-        match = pattern.search(_STRING.sub("''", text) if bare else text)
+        match = pattern.search(suspects.LITERAL.sub("''", text) if bare else text)
         return None if match is None else hint.format(*match.groups())
 
     return rule
@@ -291,7 +290,7 @@ def bracketed_setting(text: str) -> int | None:
 
 def _blanked(text: str) -> str:
     """The text with its string literals blanked, each character in its place."""
-    return _STRING.sub(lambda m: " " * len(m.group()), text)
+    return suspects.LITERAL.sub(lambda m: " " * len(m.group()), text)
 
 
 def _outside_brackets(text: str) -> str:

@@ -112,7 +112,7 @@ def _settings_first(model: CheckModel, names: Collection[str]) -> Iterator[str]:
 # --- in annotations ------------------------------------------------------------------------------
 
 
-_LITERAL = re.compile(r"""(?<!\w)(?:'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*")""", re.DOTALL)
+LITERAL = re.compile(r"""(?<!\w)(?:'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*")""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 # Behind one backslash they mean something in a regular expression or a pattern, and nothing in the
 # text of SQL, which drops the backslash.
@@ -124,7 +124,7 @@ _CALL_OR_END = re.compile(r"\s*(?:$|[(\[{)\],.;]|[<>=!]|between\b|@)", re.IGNORE
 
 def lost_escape(text: str) -> tuple[int, str] | None:
     r"""The offset and text of a `\d` in a SQL text, whose backslash SQL drops; None without one."""
-    for literal in _LITERAL.finditer(text):
+    for literal in LITERAL.finditer(text):
         for escape in _ESCAPE.finditer(literal.group()):
             if escape.group(1) in _LOST:
                 return literal.start() + escape.start(), escape.group()

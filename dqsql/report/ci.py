@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from dqsql.errors import DqsqlError
+from dqsql.errors import DqsqlError, unique_errors
 from dqsql.json_text import timestamp
 from dqsql.model.plan import Plan
 from dqsql.model.results import RunResult, Status
-from dqsql.report.errors import flatten
 from dqsql.report.findings import describe, group_findings
 from dqsql.report.run_results import run_results
 
@@ -150,7 +149,7 @@ def finding_annotations(
 
 def error_annotations(error: DqsqlError, prefix: str = "") -> Iterator[str]:
     """Yield one command for each independent error."""
-    for each in flatten(error):
+    for each in unique_errors([error]):
         text = each.message if each.hint is None else f"{each.message}\nhint: {each.hint}"
         place: dict[str, str | int] = {}
         if each.span is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dqsql.errors import DqsqlError, ErrorGroup, ProfileError, Span
+from dqsql.errors import DqsqlError, ProfileError, Span, unique_errors
 from dqsql.model.wording import plural
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import display_width, printable
@@ -17,20 +17,12 @@ _MOST_TOLD = 50
 _MAX_FILE_BYTES = 10_000_000
 
 
-def flatten(error: DqsqlError) -> tuple[DqsqlError, ...]:
-    """Return the independent errors in `error`, without repetitions."""
-    if not isinstance(error, ErrorGroup):
-        return (error,)
-    inner = [e for member in error.errors for e in flatten(member)]
-    return tuple({(str(e.span), e.message): e for e in inner}.values())
-
-
 def print_error(terminal: Terminal, error: DqsqlError, roots: Sequence[Path] = ()) -> None:
     """Print one block per error, of an `ErrorGroup` one for each of the first members.
 
     `roots` are folders that the files of spans may be relative to, tried in order.
     """
-    errors = flatten(error)
+    errors = unique_errors([error])
     for each in errors[:_MOST_TOLD]:
         for line in error_lines(terminal, each, roots):
             terminal.line(line)
@@ -76,7 +68,11 @@ def error_record(error: DqsqlError) -> dict[str, Any]:
 
 def failure_record(error: DqsqlError) -> dict[str, Any]:
     """Return what `--output json` prints when dqsql could not do its work."""
-    return {"status": "error", "exit_code": 2, "errors": [error_record(e) for e in flatten(error)]}
+    return {
+        "status": "error",
+        "exit_code": 2,
+        "errors": [error_record(e) for e in unique_errors([error])],
+    }
 
 
 def _resolve(span: Span, roots: Sequence[Path]) -> Path | None:

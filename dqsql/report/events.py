@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from dqsql.errors import DqsqlError
+from dqsql.errors import DqsqlError, unique_errors
 from dqsql.json_text import timestamp, to_json
 from dqsql.model.events import RunListener
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.model.wording import plural
-from dqsql.report.errors import error_record, flatten
+from dqsql.report.errors import error_record
 from dqsql.report.findings import FindingGroup, describe, group_findings, run_status, tally_record
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import file_size
@@ -93,7 +93,7 @@ class JsonListener(RunListener):
 
     def error(self, error: DqsqlError, model: str | None = None) -> None:
         """Write one `Error` per independent error."""
-        for each in flatten(error):
+        for each in unique_errors([error]):
             data = {"model": model, **error_record(each)}
             self._event("Error", "error", str(each), data)
 
@@ -151,7 +151,7 @@ def model_record(result: ModelResult) -> dict[str, Any]:
         "rows": result.rows,
         "counts": tally_record(result),
         "skipped": result.skipped,
-        "errors": [error_record(e) for e in flatten(result.error)] if result.error else [],
+        "errors": [error_record(e) for e in unique_errors([result.error])] if result.error else [],
         "notes": list(result.notes),
         "owed": result.owed,
         "execution_time": result.seconds,

@@ -228,11 +228,15 @@ def repeated(groups: Iterable[BatchFinding]) -> tuple[RepeatedFinding, ...]:
     return tuple(RepeatedFinding(tuple(batches)) for batches in by_checks.values())
 
 
-def headline(result: Result) -> str:
-    """Return one finding in a line of its own, without its batch: which check, what was seen."""
+def headline(result: Result, alike: Iterable[Result]) -> str:
+    """Return one finding in a line of its own, without its batch: which check, what was seen.
+
+    `alike` are all that the check found in the batch: in which segments is said behind it.
+    """
+    where = printable(in_segments(result.segment, (r.segment for r in alike)))
     if result.detector != CONSTRAINT and result.message:
-        return observation(result)
-    return f"{label_of(result)}: {beside_label(result)}"
+        return f"{observation(result)}{where}"
+    return f"{label_of(result)}: {beside_label(result)}{where}"
 
 
 def describe_batch(finding: BatchFinding) -> str:
@@ -245,7 +249,7 @@ def describe_batch(finding: BatchFinding) -> str:
     ).result
     others = [r for r in finding.roots if r is not first]
     alike = (f.result for f in finding.findings if f.result.check_id == first.check_id)
-    text = headline(first) + printable(in_segments(first.segment, (r.segment for r in alike)))
+    text = headline(first, alike)
     # The same check on other segments is no news.
     labels = dict.fromkeys(label for r in others if (label := label_of(r)) != label_of(first))
     named = list(labels)[:_MAX_ROOTS]

@@ -192,14 +192,9 @@ def waiting_lines(facts: ModelFacts) -> Iterator[Record]:
         yield {
             "model": printable(facts.name),
             "batches": [printable(b) for b in batches],
-            "failed": [[printable(c), _failed(verdicts)] for c, verdicts in by_check.items()],
+            # What a check found in the batch as a whole, else in the first of its segments.
+            "failed": [[printable(c), headline(v[0], v)] for c, v in by_check.items()],
         }
-
-
-def _failed(verdicts: Sequence[Result]) -> str:
-    """What a check found in a batch as a whole, else in the first of its segments."""
-    first = verdicts[0]
-    return headline(first) + printable(in_segments(first.segment, (r.segment for r in verdicts)))
 
 
 def open_findings(page: Page) -> int:

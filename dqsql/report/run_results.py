@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dqsql.errors import DqsqlError
+from dqsql.errors import DqsqlError, unique_errors
 from dqsql.json_text import timestamp
 from dqsql.model.by_key import by_key
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_FRESHNESS, DBT_LIMIT, DBT_TEST
 from dqsql.model.results import BatchFinding, ModelResult, Result, RunResult, Status, worst_status
-from dqsql.report.errors import flatten
 from dqsql.report.events import finding_record, model_record
 from dqsql.report.findings import describe, describe_batch, group_findings, run_status, tally_record
 
@@ -108,7 +107,7 @@ def _errors(model: ModelResult, plan: Plan | None) -> dict[str | None, DqsqlErro
     if model.error is None:
         return {}
     of_checks = {str(e) for e in plan.rejected} if plan and plan.refused else set()
-    if plan is None or not {str(e) for e in flatten(model.error)} <= of_checks:
+    if plan is None or not {str(e) for e in unique_errors([model.error])} <= of_checks:
         return {None: model.error}
     return {check.id: error for check, error in plan.refused}
 

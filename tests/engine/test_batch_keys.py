@@ -66,8 +66,14 @@ def states_of(
     return text, sorted(rows, key=repr)
 
 
-@pytest.mark.parametrize("segments", [[], ["shop"]])
-@pytest.mark.parametrize("batch_by", TYPES)
+# Each type, and each sort of expression, once with segments.
+IN_SEGMENTS = ("batch", "local", "number", "date_trunc('hour', hour)", "concat('w', number)")
+
+
+@pytest.mark.parametrize(
+    ("batch_by", "segments"),
+    [*((name, []) for name in TYPES), *((name, ["shop"]) for name in IN_SEGMENTS)],
+)
 def test_states_are_those_of_the_texts(
     spark: SparkSession, make_project: Callable[..., Path], batch_by: str, segments: list[str]
 ) -> None:

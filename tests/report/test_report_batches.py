@@ -214,7 +214,7 @@ def test_what_the_check_says_already_is_not_said_again(make_result: Make) -> Non
     name = "completeness >= 0.9"
     message = f"completeness(note) is 0.5, expected {name}"
     found = make_result(status=Status.FAIL, check_name=name, column="note", message=message)
-    assert headline(found) == "completeness >= 0.9 on note: completeness(note) is 0.5"
+    assert headline(found, [found]) == "completeness >= 0.9 on note: completeness(note) is 0.5"
 
 
 def test_the_same_check_is_named_once(make_result: Make) -> None:

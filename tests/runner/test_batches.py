@@ -107,6 +107,7 @@ def test_a_batch_that_is_mistyped_is_told_and_leaves_nothing(new_project: NewPro
     text = BY_DAY.replace("-- @row_count > 0", "-- @anomaly(row_count, min_history => 2)")
     project = new_project(text, DAYS)
     project.run()
+    other = Project(shutil.copytree(project.root, project.root.parent / "other"), project.spark)
     wanted = project.tables()
     told = project.run(batches=["d9"])
     assert [w.partition(":")[0] for w in told.warnings] == ["m has no rows of batch 'd9'"]
@@ -117,8 +118,6 @@ def test_a_batch_that_is_mistyped_is_told_and_leaves_nothing(new_project: NewPro
     tables = project.tables()
     assert tables == {**wanted, "dq_models": tables["dq_models"]}
     # What it was judged by is not what the next batch is judged by; with rows it is new.
-    other = new_project(text, DAYS, name="other")
-    other.run()
     verdicts = []
     for each in (project, other):
         each.data(DAYS.replace("('d2', 2)", "('d2', 2), ('d9', 1), ('d9', 2), ('d9', 3)"))
@@ -148,14 +147,12 @@ def test_batches_of_doubles_are_told_apart_by_their_texts(new_project: NewProjec
     data = "select * from values (0d, 1), (-0d, 2), (double('NaN'), 3), (1.5d, 4) as t(day, x)"
     project = new_project(BY_DAY, data)
     assert project.run().exit_code == 0
-    for batch, x in (("0.0", 1), ("-0.0", 2), ("NaN", 3)):
-        (model,) = project.run(batches=[batch], quarantine=True).models
-        assert (model.batches, model.rows) == ((batch,), 1)
-        assert {
-            r["value"]
-            for r in project.rows("dq_metrics")
-            if r["metric"] == "mean" and r["batch"] == batch
-        } == {x}
+    means = {"0.0": 1, "-0.0": 2, "NaN": 3}
+    for named in (("0.0", "NaN"), ("-0.0",)):
+        (model,) = project.run(batches=[*named], quarantine=True).models
+        assert ({*model.batches}, model.rows) == ({*named}, len(named))
+        found = {k[0]: value for k, value in project.metrics().items() if k[3] == "mean()"}
+        assert found == {**means, "1.5": 4}
     assert {r["batch"]: r["rows"] for r in project.rows("dq_batches")} == {
         **{"0.0": 1, "-0.0": 1, "NaN": 1, "1.5": 1}
     }
@@ -586,9 +583,10 @@ def test_rows_without_a_batch_count_whenever_batches_begin(new_project: NewProje
     assert [m.unbatched for m in older] == [0, 0, 0]
     newest = project.run(event_time_start="2024-01-02").models
     assert [(m.unbatched, m.results[0].status) for m in newest] == [(1, Status.FAIL)] * 3
-    for name, model in first.items():
-        (asked,) = project.run(batches=[model.batches[0]], select=[name]).models
-        assert (asked.unbatched, asked.results[0].status) == (1, Status.FAIL)
+    # A name that fits all three types.
+    asked = project.run(batches=["2024-01-02"]).models
+    assert {m.model: m.batches for m in asked} == {n: m.batches for n, m in first.items()}
+    assert [(m.unbatched, m.results[0].status) for m in asked] == [(1, Status.FAIL)] * 3
 
 
 def test_a_batch_by_of_another_type_writes_other_names(new_project: NewProject) -> None:

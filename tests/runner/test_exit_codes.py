@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dqsql
@@ -12,16 +15,15 @@ from dqsql.runner import project_run
 from dqsql.runner.upkeep import doctor
 
 from .conftest import NewProject, Project
+from .test_notify import fed
 
 MODEL = """\
 {{ config(batch_by = 'day') }}
 select day, x from {{ source('raw', 't') }}
 -- @max(x) < 9
 """
-# Four days; the second and the fourth have an x of 9.
-DATA = (
-    "select date '2024-01-01' + cast(id as int) as day, if(id % 2 = 1, 9, id) as x from range({})"
-)
+# The second and the fourth of four days have an x of 9.
+X = (0, 9, 2, 9)
 FLAGGED = ("2024-01-02", "2024-01-04")
 
 
@@ -31,7 +33,7 @@ def waiting(project: Project, **options: Any) -> tuple[int, tuple[str, ...]]:
 
 
 def test_flagged_batches_fail_every_retry_until_they_are_reviewed(new_project: NewProject) -> None:
-    project = new_project(MODEL, DATA.format(4))
+    project = fed(new_project(MODEL), *X)
     assert project.run().exit_code == 1
     for _ in range(2):
         assert waiting(project) == (1, FLAGGED)
@@ -41,7 +43,7 @@ def test_flagged_batches_fail_every_retry_until_they_are_reviewed(new_project: N
         dqsql.review("m", [batch], "accept", "fine", project_dir=project.root)
     assert waiting(project) == (0, ())
     # A newer run has its own verdict.
-    project.data(DATA.format(5))
+    fed(project, *X, 4)
     assert project.run().exit_code == 0
     assert waiting(project) == (0, ())
 
@@ -51,7 +53,7 @@ class Died(BaseException):
 
 
 def test_a_crash_after_the_ledger(new_project: NewProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = new_project(MODEL, DATA.format(2))
+    project = fed(new_project(MODEL), *X[:2])
 
     def dies(*_: object) -> None:
         raise Died
@@ -67,19 +69,17 @@ def test_a_crash_after_the_ledger(new_project: NewProject, monkeypatch: pytest.M
 
 
 def test_a_batch_that_is_checked_again_fails_every_retry(new_project: NewProject) -> None:
-    project = new_project(MODEL, DATA.format(1))
+    project = fed(new_project(MODEL), 0)
     assert project.run().exit_code == 0
-    project.data(DATA.format(1).replace("id) as x", "id + 9) as x"))
+    fed(project, 9)
     assert project.run(batches=["2024-01-01"]).exit_code == 1
-    project.data(
-        DATA.format(1).replace("id) as x", "id + 9) as x") + " union all " + DATA.format(0)
-    )
+    fed(project, 9)
     assert waiting(project) == (1, ("2024-01-01",))
 
 
 def test_batches_of_another_batch_by_wait_for_nobody(new_project: NewProject) -> None:
     whole = MODEL.partition("\n")[2]
-    project = new_project(whole, DATA.format(3))
+    project = fed(new_project(whole), *X[:3])
     assert project.run().exit_code == 1
     (old,) = (r["batch"] for r in project.rows("dq_batches"))
     project.write({"checks/m.sql": MODEL})
@@ -96,7 +96,7 @@ def test_batches_of_another_batch_by_wait_for_nobody(new_project: NewProject) ->
     }
     # Only what is in force counts, and it is told once.
     assert waiting(project) == (1, ("2024-01-02",))
-    project.data(DATA.format(4).replace("1, 9", "7, 9"))
+    fed(project, 0, 1, 2, 3)
     result = project.run()
     assert not any("batch_by" in n for n in result.models[0].notes)
     assert (result.exit_code, [r.batch for r in result.results]) == (0, ["2024-01-04"])
@@ -108,7 +108,7 @@ def test_batches_of_another_batch_by_wait_for_nobody(new_project: NewProject) ->
 
 
 def test_findings_of_a_check_that_is_gone_are_resolved(new_project: NewProject) -> None:
-    project = new_project(MODEL, DATA.format(2))
+    project = fed(new_project(MODEL), *X[:2])
     project.run()
     assert [r["state"] for r in project.rows("dq_findings")] == ["open"]
     project.write({"checks/m.sql": MODEL.replace("@max(x) < 9", "@max(x) < 10")})
@@ -118,7 +118,7 @@ def test_findings_of_a_check_that_is_gone_are_resolved(new_project: NewProject) 
 
 def test_a_late_batch_does_not_turn_a_retry_green(new_project: NewProject) -> None:
     """Where nothing is new, the newest batch is checked again because of its age."""
-    project = new_project(f"{MODEL}-- @cadence('daily')\n", DATA.format(3))
+    project = fed(new_project(f"{MODEL}-- @cadence('daily')\n"), *X[:3])
     assert project.run().exit_code == 1
     before = {r["batch"]: r["checked_at"] for r in project.rows("dq_batches")}
     for _ in range(2):
@@ -133,17 +133,17 @@ def test_a_late_batch_does_not_turn_a_retry_green(new_project: NewProject) -> No
 
 
 def test_another_failure_of_an_accepted_batch_was_not_accepted(new_project: NewProject) -> None:
-    project = new_project(
-        f"{MODEL}-- @row_count = 1 @sum(x) < 99 {{scope: cumulative}}\n", DATA.format(3)
-    )
+    model = f"{MODEL}-- @row_count = 1 @sum(x) < 99 {{scope: cumulative}}\n"
+    project = fed(new_project(model), *X[:3])
     assert project.run().exit_code == 1
     day = "2024-01-02"
     dqsql.review("m", [day], "accept", "fine", project_dir=project.root)
     # The same failure again.
     assert waiting(project, batches=[day]) == (1, ())
     assert waiting(project) == (0, ())
-    late = f"union all select date '{day}', 3"
-    project.data(f"{DATA.format(3)} {late}")
+    # A row of that day comes late.
+    table = pa.table({"day": [dt.date.fromisoformat(day)], "x": pa.array([3], pa.int32())})
+    pq.write_table(table, project.root / "data" / "t" / "late.parquet")
     assert project.run(batches=[day]).exit_code == 1
     assert waiting(project) == (1, (day,))
     (batch,) = (r for r in project.rows("dq_batches") if r["batch"] == day)

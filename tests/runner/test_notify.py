@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dqsql.errors import ConfigError, UsageError
@@ -23,11 +25,13 @@ from {{ source('raw', 't') }}
 """
 
 
-def data(*values: str) -> str:
-    return " union all ".join(
-        f"select date '2024-01-{i:02d}' as day, cast({v} as int) as x"
-        for i, v in enumerate(values, 1)
-    )
+def fed(project: Project, *values: int | None) -> Project:
+    """With one row for each day from the first of January on."""
+    days = [dt.date(2024, 1, number) for number in range(1, len(values) + 1)]
+    columns = {"day": days, "x": pa.array(values, pa.int32())}
+    (project.root / "data" / "t").mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), project.root / "data" / "t" / "rows.parquet")
+    return project
 
 
 def routed(project: Project, setting: str) -> Project:
@@ -44,7 +48,7 @@ def test_a_dry_run_says_what_is_missing(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = "on_finding: [{slack: NOT_SET}, {webhook: HOOK}, {email: a@example.com}]"
-    project = routed(new_project(MODEL, data("1")), setting)
+    project = routed(fed(new_project(MODEL), 1), setting)
     monkeypatch.setenv("HOOK", "http://127.0.0.1:1")
     monkeypatch.delenv("NOT_SET", raising=False)
     monkeypatch.delenv("DQSQL_SMTP_URL", raising=False)
@@ -61,7 +65,7 @@ def test_who_was_told_of_a_check_is_told_that_it_is_gone(
 ) -> None:
     tagged = MODEL.replace("@not_null", "@not_null {tags: [late]}")
     setting = "on_finding: [{webhook: HOOK, tags: [late]}]"
-    project = routed(new_project(tagged, data("1", "null")), setting)
+    project = routed(fed(new_project(tagged), 1, None), setting)
     with serving(Webhook()) as server:
         monkeypatch.setenv("HOOK", server.url)
         project.run()
@@ -74,7 +78,7 @@ def test_each_finding_is_told_once(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = "on_finding: [{webhook: HOOK}]\nreport_url: https://dq.example.com/report.html"
-    project = routed(new_project(MODEL, data("1", "null")), setting)
+    project = routed(fed(new_project(MODEL), 1, None), setting)
     options: dict[str, Any] = {"project_dir": project.root, "spark": project.spark}
     with serving(Webhook()) as server:
         monkeypatch.setenv("HOOK", server.url)
@@ -88,16 +92,16 @@ def test_each_finding_is_told_once(
         assert notices[0].url == f"https://dq.example.com/report.html{page}"
         assert events(server) == []
         # What was not taken is told by the next run, and what was told is not told again.
-        project.data(data("1", "null", "null"))
+        fed(project, 1, None, None)
         project.run()
         assert events(server) == [("opened", 2)]
         assert notify(**options).sent == ()
-        project.data(data("1", "null", "null", "4"))
+        fed(project, 1, None, None, 4)
         project.run()
         assert events(server) == [("opened", 2), ("resolved", 2)]
         # Somebody works on the next one.
         monkeypatch.delenv("HOOK")
-        project.data(data("1", "null", "null", "4", "null"))
+        fed(project, 1, None, None, 4, None)
         assert any("HOOK is not set" in w for w in project.run().warnings)
         monkeypatch.setenv("HOOK", server.url)
         (row,) = (r for r in project.rows("dq_findings") if r["state"] == "open")
@@ -111,17 +115,17 @@ def test_each_finding_is_told_once(
 def test_a_failure_between_batches_that_pass_is_told_once(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = routed(new_project(MODEL, data("1", "null", "3")), "on_finding: [{webhook: HOOK}]")
+    project = routed(fed(new_project(MODEL), 1, None, 3), "on_finding: [{webhook: HOOK}]")
     with serving(Webhook()) as server:
         monkeypatch.setenv("HOOK", server.url)
         project.run()
         assert events(server) == [], "the past of a model that is new"
-        project.data(data("1", "null", "3", "null", "5"))
+        fed(project, 1, None, 3, None, 5)
         project.run()
         assert events(server) == [("opened", 1)]
         (found,) = server.taken[0]["findings"]
         assert "(2024-01-05 passes again; it waits for a review)" in found["message"]
-        project.data(data("1", "null", "3", "null", "5", "6"))
+        fed(project, 1, None, 3, None, 5, 6)
         project.run()
         assert events(server) == [("opened", 1)]
 
@@ -129,13 +133,13 @@ def test_a_failure_between_batches_that_pass_is_told_once(
 def test_a_batch_that_fails_again_after_it_was_repaired_is_told_again(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = routed(new_project(MODEL, data("1", "null")), "on_finding: [{webhook: HOOK}]")
+    project = routed(fed(new_project(MODEL), 1, None), "on_finding: [{webhook: HOOK}]")
     with serving(Webhook()) as server:
         monkeypatch.setenv("HOOK", server.url)
         project.run()
-        project.data(data("1", "2"))
+        fed(project, 1, 2)
         project.run(batches=["2024-01-02"])
-        project.data(data("1", "null"))
+        fed(project, 1, None)
         project.run(batches=["2024-01-02"])
         assert [e for e, _ in events(server)] == ["opened", "resolved", "opened"]
         (row,) = project.rows("dq_findings")
@@ -144,7 +148,7 @@ def test_a_batch_that_fails_again_after_it_was_repaired_is_told_again(
 
 def test_a_wrong_route_stops_the_run_before_it_begins(new_project: NewProject) -> None:
     setting = "on_finding: [{slack: 'https://hooks.example.com/x'}]"
-    project = routed(new_project(MODEL, data("1")), setting)
+    project = routed(fed(new_project(MODEL), 1), setting)
     with pytest.raises(ConfigError, match="environment variable"):
         project.run()
     assert not (project.root / "warehouse").exists()
@@ -153,7 +157,7 @@ def test_a_wrong_route_stops_the_run_before_it_begins(new_project: NewProject) -
 def test_what_a_killed_run_found_is_told_though_the_next_batch_passes(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = routed(new_project(MODEL, data("1")), "on_finding: [{webhook: HOOK}]")
+    project = routed(fed(new_project(MODEL), 1), "on_finding: [{webhook: HOOK}]")
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -161,14 +165,14 @@ def test_what_a_killed_run_found_is_told_though_the_next_batch_passes(
     with serving(Webhook()) as server:
         monkeypatch.setenv("HOOK", server.url)
         project.run()
-        project.data(data("1", "null"))
+        fed(project, 1, None)
         with monkeypatch.context() as patch:
             # Behind the ledger, before anybody is told.
             patch.setattr("dqsql.runner.project_run.store_dimensions", killed)
             with pytest.raises(KeyboardInterrupt):
                 project.run()
         assert events(server) == []
-        project.data(data("1", "null", "3"))
+        fed(project, 1, None, 3)
         after = project.run()
         assert (after.exit_code, after.models[0].waiting) == (1, ("2024-01-02",))
         assert events(server) == [("opened", 1)]
@@ -180,12 +184,12 @@ def test_a_warning_that_becomes_a_failure_is_told_even_if_it_is_over(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = MODEL.replace("@not_null", "@mean < 3 {after: 2}")
-    project = routed(new_project(model, data("1", "5")), "on_finding: [{webhook: HOOK}]")
+    project = routed(fed(new_project(model), 1, 5), "on_finding: [{webhook: HOOK}]")
     with serving(Webhook()) as server:
         monkeypatch.setenv("HOOK", server.url)
         project.run()
         assert events(server) == [("opened", 1)]
-        project.data(data("1", "5", "5", "1"))
+        fed(project, 1, 5, 5, 1)
         assert project.run().exit_code == 1
         assert events(server) == [("opened", 1), ("opened", 2)]
         # Who was told that it is open is told of its end, once.
@@ -200,7 +204,7 @@ def test_findings_of_what_is_gone_are_resolved(
 ) -> None:
     """A check, then the model; with nothing new, and whatever is selected."""
     model = MODEL.replace("@not_null", "@not_null @max < 3")
-    project = routed(new_project(model, data("1", "5")), "on_finding: [{webhook: HOOK}]")
+    project = routed(fed(new_project(model), 1, 5), "on_finding: [{webhook: HOOK}]")
     with serving(Webhook()) as server:
         monkeypatch.setenv("HOOK", server.url)
         project.run()
@@ -210,7 +214,7 @@ def test_findings_of_what_is_gone_are_resolved(
         states = {r["finding_id"]: r["reason"] for r in project.rows("dq_findings")}
         assert states["m.x.max_lt_3@2024-01-02"] == "the model no longer has this check"
         assert events(server)[1:] == [("resolved", 1)]
-        project.data(data("1", "5", "null"))
+        fed(project, 1, 5, None)
         project.run()
         assert events(server)[2:] == [("opened", 1)]
         (project.root / "checks" / "m.sql").rename(project.root / "checks" / "n.sql")
@@ -246,14 +250,14 @@ def test_failures_come_before_warnings(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = routed(
-        new_project(MODEL.replace("@not_null", "@not_null {severity: warn}"), data("1")),
+        fed(new_project(MODEL.replace("@not_null", "@not_null {severity: warn}")), 1),
         "on_finding: [{webhook: HOOK}]",
     )
     project.write({"checks/z.sql": MODEL})
     with serving(Webhook()) as server:
         monkeypatch.setenv("HOOK", server.url)
         project.run()
-        project.data(data("1", "null"))
+        fed(project, 1, None)
         project.run()
     (sent,) = server.taken
     assert [(f["model"], f["status"]) for f in sent["findings"]] == [("z", "fail"), ("m", "warn")]
@@ -262,15 +266,15 @@ def test_failures_come_before_warnings(
 def test_a_finding_names_the_models_upstream_that_it_may_follow_from(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = routed(new_project(MODEL, data("1")), "on_finding: [{webhook: HOOK}]")
+    project = routed(fed(new_project(MODEL), 1), "on_finding: [{webhook: HOOK}]")
     reads = MODEL.replace("source('raw', 't')", "ref('m')")
     project.write({"checks/a.sql": reads, "checks/b.sql": reads.replace("ref('m')", "ref('a')")})
     with serving(Webhook()) as server:
         monkeypatch.setenv("HOOK", server.url)
         project.run()
-        project.data(data("1", "null"))
+        fed(project, 1, None)
         project.run()
-        project.data(data("1", "2"))
+        fed(project, 1, 2)
         project.run(full_refresh=True)
     opened, resolved = server.taken
     found = [(f["model"], f["upstream"]) for f in opened["findings"]]

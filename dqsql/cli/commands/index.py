@@ -95,10 +95,8 @@ def show(session: Session, *, limit: int, **where: Any) -> int:
     with session.progress() as progress:
         progress.step("Reading the index")
         content = index.show(Where(**where), limit=limit)
-    if session.json:
-        head = [asdict(p) for p in content.head]
-        session.print_outcome(location=content.location, **asdict(content.report), head=head)
-        return 0
+    head = [asdict(p) for p in content.head]
+    session.print_outcome(location=content.location, **asdict(content.report), head=head)
     session.say(_summary(content.location, content.report))
     session.say()
     session.say("columns  impurity  pattern")

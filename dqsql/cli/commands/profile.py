@@ -44,10 +44,7 @@ def command(
         profiles = profile(place, relations, select=select, step=progress.step)
     records = [profile_record(p) for p in profiles]
     path = save_profiles(place.project(), records) if save else None
-    if session.json:
-        saved = {} if path is None else {"path": str(path)}
-        session.print_outcome(profiles=records, **saved)
-        return 0
+    session.print_outcome(profiles=records, **({} if path is None else {"path": str(path)}))
     for each, record in zip(profiles, records, strict=True):
         _show(session, profile_table(record))
         if (note := separator_note([c.name for c in each.columns])) is not None:
