@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, union_all
 from dqsql.compiler.privacy import is_private, withheld
-from dqsql.compiler.scan import merge_columns
+from dqsql.compiler.scan import merge_columns, with_fields_last
 from dqsql.compiler.states import ROWS
 from dqsql.compiler.trees import function_name, map_aggregates, where_met
 from dqsql.dialect import aliased, call, column, formula, to_sql
@@ -58,7 +58,8 @@ def prefix_query(states: Sequence[StateColumn], batches: int, history: str) -> e
 def total_query(states: Sequence[StateColumn], history: str) -> exp.Select:
     """The merged state of everything that counts, one row per segment: segment, states."""
     query = exp.select(column(SEGMENT)).select(*merge_columns(states))
-    return query.from_(identifier_table(history)).where(column(COUNTS)).group_by(column(SEGMENT))
+    query = query.from_(identifier_table(history)).where(column(COUNTS))
+    return with_fields_last(query.group_by(column(SEGMENT)))
 
 
 def missing_query(states: Sequence[StateColumn], history: str) -> exp.Select:
@@ -95,7 +96,8 @@ def _one_prefix(states: Sequence[StateColumn], history: exp.Table) -> exp.Select
     query = exp.select(aliased(batch, BATCH), column(SEGMENT))
     query = query.select(*merge_columns(states)).from_(history.copy())
     query = query.where(exp.and_(exp.or_(column(COUNTS), tested.copy()), until))
-    return query.group_by(column(SEGMENT)).having(call("bool_or", tested.copy()))
+    query = query.group_by(column(SEGMENT)).having(call("bool_or", tested.copy()))
+    return with_fields_last(query)
 
 
 def _all_prefixes(states: Sequence[StateColumn], history: exp.Table) -> exp.Select:
@@ -114,13 +116,14 @@ def _all_prefixes(states: Sequence[StateColumn], history: exp.Table) -> exp.Sele
     )
     counting = counting.from_(history.copy())
     in_block = exp.select(*keys, tested, *_merged_before(states, [segment, block], POSITION))
-    in_block = in_block.from_(counting.subquery("counting"))
+    in_block = with_fields_last(in_block.from_(counting.subquery("counting")))
     near = exp.select(*keys, *values).from_(in_block.subquery("in_block")).where(tested)
 
     blocks = exp.select(segment, block, *merge_columns(states))
     blocks = blocks.from_(counting.subquery("counting")).group_by(segment, block)
+    blocks = with_fields_last(blocks)
     before = exp.select(segment, block, *_merged_before(states, [segment], _BLOCK))
-    before = before.from_(blocks.subquery("blocks"))
+    before = with_fields_last(before.from_(blocks.subquery("blocks")))
     same = exp.and_(
         exp.NullSafeEQ(this=column(SEGMENT, "h"), expression=column(SEGMENT, "b")),
         exp.EQ(this=column(_BLOCK, "h"), expression=column(_BLOCK, "b")),
@@ -132,7 +135,7 @@ def _all_prefixes(states: Sequence[StateColumn], history: exp.Table) -> exp.Sele
 
     parts = union_all(union_all(own, near), far)
     query = exp.select(*keys, *merge_columns(states))
-    return query.from_(parts.subquery("parts")).group_by(*keys)
+    return with_fields_last(query.from_(parts.subquery("parts")).group_by(*keys))
 
 
 def over_rows_before(aggregate: exp.Expr, partition: Sequence[exp.Expr], order: str) -> exp.Window:

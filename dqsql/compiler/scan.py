@@ -404,7 +404,8 @@ class Scan:
         query = exp.select(column(BATCH), aliased(exp.Null(), SEGMENT))
         query = query.select(*self._segment_columns(()))
         query = query.select(*merge_columns(group.states))
-        return query.from_(fine.copy().subquery("segments")).group_by(column(BATCH))
+        query = query.from_(fine.copy().subquery("segments")).group_by(column(BATCH))
+        return with_fields_last(query)
 
 
 def _without_rows(state: StateColumn, batch: str) -> exp.Expr:
@@ -417,6 +418,30 @@ def _without_rows(state: StateColumn, batch: str) -> exp.Expr:
 def merge_columns(states: Iterable[StateColumn]) -> list[exp.Expr]:
     """Aggregates over state rows that give the state of the union, under the same names."""
     return [aliased(s.merge.copy(), s.name) for s in states if s.merge is not None]
+
+
+def with_fields_last(query: exp.Select) -> exp.Select:
+    """The query, with structs of which it selects several fields made once, in a query below.
+
+    The merged moments of a column are fields of one fold over its states, which Spark would plan
+    and compute for each of them.
+    """
+    structs: dict[exp.Expr, str] = {}
+    below, fields = [], []
+    for selected in query.selects:
+        name, value = selected.alias_or_name, selected.unalias()
+        if isinstance(value, exp.Dot):
+            struct = structs.setdefault(value.this, f"merged__{len(structs)}")
+            field = exp.Dot(this=column(struct), expression=value.expression)
+            fields.append(aliased(field, name))
+        else:
+            below.append(selected)
+            fields.append(column(name))
+    if not structs:
+        return query
+    below += [aliased(struct, name) for struct, name in structs.items()]
+    inner = query.select(*below, append=False)
+    return exp.select(*fields).from_(inner.subquery("merged"))
 
 
 class Inputs:

@@ -39,7 +39,8 @@ _STEADINESS = -0.75
 # as far.
 _TAIL = 0.45
 # Of what was never counted in so many batches, a larger share is no chance, however low the rate:
-# what the posterior cannot rule out then is a fault.
+# what the posterior cannot rule out then is a fault. So is what lies beyond the share that the
+# heaviest tail makes of the largest seen: one batch says next to nothing of the over-dispersion.
 _NEVER, _NEVER_FROM = 0.005, 14
 _DEVIATIONS = np.linspace(-4.0, 4.0, 11)
 # Where the share is looked for that a batch exceeds rarely, and how exactly, in logits.
@@ -88,8 +89,8 @@ def _learn(counts: bytes, rows: bytes, rate: float, largest: float) -> BetaBinom
     weights, alpha, beta = _posterior(x, n, rate)
     mean = float((weights * alpha / (alpha + beta)).sum())
     limit = max(_upper_quantile(weights, alpha, beta, rate), _beyond_largest(x, n, rate))
-    if not x.any() and x.size >= _NEVER_FROM:
-        limit = min(limit, _NEVER)
+    if x.any() or x.size >= _NEVER_FROM:
+        limit = min(limit, max(_NEVER, _farthest(x, n, rate)))
     if limit > largest:
         return None
     return _matching(mean, limit, rate)
@@ -166,10 +167,20 @@ def _beyond_largest(x: FloatArray, n: FloatArray, rate: float) -> float:
     mean = (x.sum() + 0.5) / (n.sum() + 1.0)
     if largest <= mean:
         return 0.0
-    steps = max(0.0, -np.log((x.size + 1.0) * rate))
     # The largest of K odds is K to the tail index times the usual ones.
     apart = scipy.special.logit(largest) - scipy.special.logit(mean)
     tail = min(_TAIL, apart / np.log(x.size + 1.0))
+    return _in_tail(largest, tail, x.size, rate)
+
+
+def _farthest(x: FloatArray, n: FloatArray, rate: float) -> float:
+    """Return what the largest share seen leads to in the heaviest tail; 0 if none was counted."""
+    return _in_tail(float((x / n).max()), _TAIL, x.size, rate) if x.any() else 0.0
+
+
+def _in_tail(largest: float, tail: float, size: int, rate: float) -> float:
+    """Return the share that `rate` of batches exceed, where 1 / (size + 1) exceed the largest."""
+    steps = max(0.0, -np.log((size + 1.0) * rate))
     return float(scipy.special.expit(scipy.special.logit(largest) + tail * steps))
 
 

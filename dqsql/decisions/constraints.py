@@ -314,7 +314,7 @@ def decide(
     elif len(observations) == 1 and bounds is not None and bounds.lower == bounds.upper == 0:
         counted = _rows_counted(observations[0])
         whole, seen = counted is not None, counted or seen
-    compared = () if _ONLY_PRESENCE.search(expression) else observations
+    compared = () if _ONLY_PRESENCE.search(expression) else shown_observations
     nan = [o.text for o in compared if o.value is not None and math.isnan(o.value)]
     if holds and spotless and not nan:
         return ConstraintVerdict(Status.PASS, seen)

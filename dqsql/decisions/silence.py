@@ -29,7 +29,7 @@ _REFUTED = 0.05
 _COMPARABLE = (0.5, 0.2)
 # So many batches in which established values ended are a habit; what ends with it may be so many
 # times as many of the rows.
-_HABIT, _LARGER = 2, 1.5
+_HABIT, _LARGER = 2, 2.0
 # By how much a sketch may count more values than there are.
 _SKETCH = 0.05
 
@@ -167,47 +167,60 @@ def lost_values(
         chance = min(_of_none(rows, least), _of_none(independent, usual))
         if chance < rate:
             rare_absences.append(Absence(name, len(before), len(before)))
-    if _end_as_usual(before, [a.name for a in rare_absences], len(always), fpr):
+    if _end_as_usual([*before, now], [*sizes, rows], len(rare_absences), fpr):
         return []
     return rare_absences
 
 
 def _end_as_usual(
-    before: Sequence[Mapping[str, float]], lost: Sequence[str], established: int, fpr: float
+    batches: Sequence[Mapping[str, float]], sizes: Sequence[float], lost: int, fpr: float
 ) -> bool:
     """Whether values of a column have their time, and no more of them end than usually do.
 
     So do those of campaigns, seasons and versions. A value is established after seven batches in a
-    row, and has ended if none of the later batches has it. Of the number that ends in a batch,
-    at a rate of which the past endings give the posterior distribution, the predictive distribution
-    is a negative binomial one (Gelman et al., "Bayesian Data Analysis", 2013, 2.6). Nor must they
-    have been much more of the rows than what ended before.
+    row, and has ended if none of the later batches has it, which have too many rows for that to be
+    chance. Of the number that ends in a batch, at a rate of which the past endings give the
+    posterior distribution, the predictive distribution is a negative binomial one (Gelman et al.,
+    "Bayesian Data Analysis", 2013, 2.6). Nor must they have been much more of the rows than what
+    ended before. The batch in which most ended says nothing: it may have been a migration.
 
     Args:
-        before: shares of values in each batch before, in [0, 1].
-        lost: the values that have ended now.
-        established: number of values that were in all of the batches.
+        batches: shares of values in each batch, in [0, 1]; the last one is under test.
+        sizes: how many values each of these batches has.
+        lost: number of values that the last batch lacks and all before have.
         fpr: how often a batch may be told of by mistake, in (0, 1).
     """
-    if not lost or len(before) <= _MIN_HISTORY:
+    names = _established(batches)
+    if not lost or not names or len(batches) < _MIN_HISTORY + 2 + _HABIT:
         return False
     from scipy.special import betainc
 
-    names = sorted(frozenset[str]().union(*before))
-    shares = np.array([[batch.get(name, 0.0) for batch in before] for name in names])
+    shares = np.array([[batch.get(name, 0.0) for batch in batches] for name in names])
     windows = np.lib.stride_tricks.sliding_window_view(shares, _MIN_HISTORY, axis=1)[:, :-1]
-    # By value and batch from the eighth on: whether all of the seven batches before have the value.
-    known = (windows > 0).all(axis=2)
-    later = shares[:, _MIN_HISTORY:]
+    # By value and batch from the eighth on: the least share in the seven batches before.
+    least, later = windows.min(axis=2), shares[:, _MIN_HISTORY:]
+    since = np.cumsum(sizes[: _MIN_HISTORY - 1 : -1])[::-1]
     gone = np.cumsum(later[:, ::-1], axis=1)[:, ::-1] == 0
-    ended = np.where(known & gone, windows.mean(axis=2), 0.0)
+    is_chance = since * np.log1p(-np.minimum(least, 0.999)) >= math.log(fpr)
+    ended = np.where(gone & ~is_chance, windows.mean(axis=2), 0.0)
     at_a_time = ended.sum(axis=0)
-    if np.count_nonzero(at_a_time) < _HABIT:
+    past = np.delete(np.arange(at_a_time.size - 1), at_a_time[:-1].argmax())
+    if np.count_nonzero(at_a_time[past]) < _HABIT:
         return False
-    rate = established / (int(known.sum()) + established)
-    chance = float(betainc(len(lost), np.count_nonzero(ended) + 1, rate))
-    share = sum(batch[name] for batch in before for name in lost) / len(before)
-    return chance >= fpr and share <= _LARGER * float(at_a_time.max())
+    now, before = np.count_nonzero(least[:, -1]), np.count_nonzero(least[:, past])
+    ends = max(lost, np.count_nonzero(ended[:, -1]))
+    chance = float(betainc(ends, np.count_nonzero(ended[:, past]) + 1, now / (now + before)))
+    return chance >= fpr and float(at_a_time[-1]) <= _LARGER * float(at_a_time[past].max())
+
+
+def _established(batches: Sequence[Mapping[str, float]]) -> list[str]:
+    """The values that seven batches in a row have, before the last one."""
+    runs: dict[str, int] = {}
+    names = set[str]()
+    for batch in batches[:-1]:
+        runs = {name: runs.get(name, 0) + 1 for name in batch}
+        names.update(name for name, run in runs.items() if run == _MIN_HISTORY)
+    return sorted(names)
 
 
 def _of_none(rows: float, share: float) -> float:

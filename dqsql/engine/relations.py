@@ -348,10 +348,13 @@ def near_relations(spark: SparkSession, project: Project, name: str) -> str | No
 
     None where none is near.
     """
-    declared = "the source is declared; set its `schema` or `identifier`, or `path` if it is a file"
+    declared = (
+        "the source is declared; set its `database` (the catalog), `schema` or `identifier`,"
+        " or `path` if it is a file"
+    )
     if any(s.full_name == name and s.path is None for s in project.sources):
         return declared
-    others = [s for s in project.sources if unquoted(s.relation) != name]
+    others = [s for s in project.sources if s.relation.replace("`", "") != name]
     shown = {s.full_name: f"{{{{ source('{s.name}', '{s.table}') }}}}" for s in others}
     shown |= {s.table: shown[s.full_name] for s in others}
     shown |= {m.name: f"{{{{ ref('{m.name}') }}}}" for m in project.models if m.config.enabled}

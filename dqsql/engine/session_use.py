@@ -64,7 +64,9 @@ def shared_session(start: Callable[[], SparkSession], *, foreign: bool) -> Itera
                 _STARTED[session] -= 1
                 if not _STARTED[session]:
                     del _STARTED[session]
-                    session.stop()
+                    # It may have died, which whoever used it has been told.
+                    with suppress(*SPARK_FAILURES, OSError):
+                        session.stop()
 
 
 @contextmanager

@@ -23,6 +23,8 @@ FEW_KNOWN_ROWS = 500_000
 _SMALL_CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
+    # What is known of columns by filters, which of wide plans takes the square of their number.
+    "spark.sql.constraintPropagation.enabled": "false",
     # Sketches of many batches are kept in one hash table, for which there is memory enough: Spark
     # starts to sort the rows at 128 batches.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "4096",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from dqsql.dialect import quoted
+from dqsql.dialect import quoted, unquoted
 from dqsql.errors import ConfigError, Span
 from dqsql.folders import files_below
 from dqsql.loading.documents import Document, Section
@@ -107,7 +107,9 @@ def _table_relation(source: Section, table: Section) -> str:
     has_schema = "schema" in source.values
     schema = source.read("schema", as_text) if has_schema else _name(source, "the source")
     identifier = table.read("identifier", as_text) or _name(table, "the table")
-    return quoted(*(part for part in (catalog, schema, identifier) if part))
+    # Of several parts, as that of a target may be; in backticks the dots are those of one name.
+    parts = (unquoted(schema),) if "`" in (schema or "") else (schema or "").split(".")
+    return quoted(*(part for part in (catalog, *parts, identifier) if part))
 
 
 def _file(source: Section, table: Section) -> tuple[str | None, str | None, dict[str, str]]:

@@ -146,7 +146,8 @@ def _by_config(model: CheckModel, argument: str, value: str) -> bool:
         return False
     if isinstance(setting, list | tuple | set | frozenset):
         return any(fnmatchcase(scalar_text(item), value) for item in setting)
-    return fnmatchcase(scalar_text(setting), value)
+    # As in dbt: true is True.
+    return fnmatchcase(scalar_text(setting), value.lower() if isinstance(setting, bool) else value)
 
 
 def _by_source(model: CheckModel, _: str, value: str) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from dqsql.compiler.cumulative import cumulative_states, prefix_query, total_query
+from dqsql.dialect import to_spark
 from dqsql.report.manifest import check_records
 from dqsql.runner.compilation import compile_project
 from tests.conftest import MakeProject
@@ -68,3 +70,22 @@ def test_no_tree_is_copied_for_every_column(
         for columns in (20, 40, 60)
     )
     assert many - more == pytest.approx(more - few, rel=0.01)
+
+
+def test_the_moments_of_a_column_are_merged_once(make_project: MakeProject) -> None:
+    """Spark plans a fold for each of its fields, as long as no query below makes it."""
+    root = make_project(
+        {
+            "checks/m.sql": "{{ config(batch_by = 'd') }}\n"
+            "select d,\n  x -- @stddev > 0 {scope: cumulative}\nfrom t\n"
+        }
+    )
+    (plan,) = compile_project(root).plans
+    states = cumulative_states(plan.states, plan.metrics)
+    assert [s.name.split("__")[1].split("_")[0] for s in states[1:]] == [
+        *("count", "pivot", "mean", "m2")
+    ]
+    queries = prefix_query(states, 1, "h"), prefix_query(states, 2, "h"), total_query(states, "h")
+    folds = [to_spark(query).count("array_sort(") for query in queries]
+    # Of several batches: in their blocks, of the blocks, of the blocks before, and of the three.
+    assert folds == [1, 4, 1]

@@ -114,7 +114,7 @@ def test_values_that_have_their_time_are_lost_by_more_than_usual() -> None:
     assert lost(paused, {k: v for k, v in odd[-1].items() if k != "c19"}) == ["c19"]
 
 
-@pytest.mark.parametrize(("alive", "life"), [(20, 45), (40, 60)])
+@pytest.mark.parametrize(("alive", "life"), [(20, 45), (40, 60), (60, 30), (30, 30)])
 def test_campaigns_are_told_of_seldom(alive: int, life: int) -> None:
     rng, alarms, renamed, days = np.random.default_rng(1), 0, 0, 120
     number = alive * (days + 2 * life) // life
@@ -133,6 +133,36 @@ def test_campaigns_are_told_of_seldom(alive: int, life: int) -> None:
         renamed += bool(lost_values(before, sizes, other, 1500, 0.0003))
     assert alarms <= 2
     assert renamed >= 0.9 * (days - 30)
+
+
+def test_one_migration_is_no_habit() -> None:
+    """Half of the shops get other names at once, one is closed later, and then others are gone."""
+    rng = np.random.default_rng(1)
+    shops, batches = [f"s{i:02d}" for i in range(50)], []
+    for day in range(31):
+        if day == 10:
+            shops = [f"r{i:02d}" if i < 25 else name for i, name in enumerate(shops)]
+        if day in (20, 30):
+            shops.pop()
+        counts = rng.multinomial(1500, np.full(len(shops), 1 / len(shops)))
+        batches.append({s: n / 1500 for s, n in zip(shops, counts, strict=True) if n})
+    *before, now = batches
+    assert [a.name for a in lost_values(before, [1500] * 30, now, 1500, 0.0003)] == ["s48"]
+
+
+def test_values_that_are_missing_by_chance_have_not_ended() -> None:
+    """Of a long tail of rare values some have always been missing from the last batches."""
+    told = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        usual = [20.0] * 20 + [2.0] * 170 + [300.0]
+        batches = [
+            {f"v{i}": n / rows.sum() for i, n in enumerate(rows) if n}
+            for rows in rng.poisson(usual, (31, len(usual)))
+        ]
+        now = {name: share for name, share in batches[-1].items() if name not in ("v0", "v1")}
+        told += bool(lost_values(batches[:-1], [1040] * 30, now, 1000, 0.001))
+    assert told >= 18
 
 
 def test_small_batches_that_lack_a_value_by_chance_do_not_count() -> None:

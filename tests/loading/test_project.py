@@ -34,6 +34,12 @@ sources:
   - name: session
     schema: null
     tables: [{name: v}]
+  - name: parts
+    schema: ice.raw
+    tables: [{name: v}]
+  - name: dots
+    schema: "`ice.raw`"
+    tables: [{name: v}]
   - name: lake
     path: s3://bucket/lake
     format: delta
@@ -98,6 +104,8 @@ def test_sources(write: Write) -> None:
         "nyc.weather": "`dqsql_source__nyc__weather`",
         "plain.t": "`plain`.`t`",
         "session.v": "`v`",
+        "parts.v": "`ice`.`raw`.`v`",
+        "dots.v": "`ice.raw`.`v`",
         "lake.a": "`dqsql_source__lake__a`",
         "lake.b": "`dqsql_source__lake__b`",
     }

@@ -144,10 +144,14 @@ def run_script(text: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+OWN_DIES = "".join(line for line in DIES.splitlines(True) if not line.startswith("mine ="))
+
+
 @pytest.mark.slow
-def test_the_session_of_the_user_dies(new_project: NewProject, tmp_path: Path) -> None:
+@pytest.mark.parametrize("script", [DIES, OWN_DIES.replace("spark=mine, ", "")])
+def test_a_session_that_dies(new_project: NewProject, tmp_path: Path, script: str) -> None:
     new_project("select x -- @sum > 0\nfrom {{ source('raw', 't') }}", "select 1 as x", name="a")
-    run_script(DIES, tmp_path)
+    run_script(script, tmp_path)
 
 
 @pytest.mark.slow

@@ -63,6 +63,7 @@ MODELS = [
         (["config.tags:ops"], [], "a"),
         (["config.meta.tier:1"], [], "c"),
         (["config.enabled:true"], [], "abcde"),
+        (["config.enabled:True"], [], "abcde"),
         (["source:nyc"], [], "ab"),
         (["source:nyc.weather"], [], "b"),
         (["source:nyc.weather+"], [], "bcde"),

@@ -10,6 +10,7 @@ import click
 from dqsql.cli.group import EXIT_ERROR, Command
 from dqsql.cli.options import PROJECT, SELECTION, TESTS, option, options
 from dqsql.cli.session import Session, with_session
+from dqsql.errors import unique_errors
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.wording import plural
 from dqsql.report.errors import error_record
@@ -73,7 +74,9 @@ def command(
     errors = [t.error for t in tested if t.error is not None]
     code = EXIT_ERROR if errors else 0
     session.print_outcome(
-        code, models=[_record(t) for t in tested], errors=[error_record(e) for e in errors]
+        code,
+        models=[_record(t) for t in tested],
+        errors=[error_record(e) for e in unique_errors(errors)],
     )
     if not tested:
         session.say("Nothing to replay: no selected model has a monitor.")

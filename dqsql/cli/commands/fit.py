@@ -9,6 +9,7 @@ import click
 from dqsql.cli.group import EXIT_ERROR, Command
 from dqsql.cli.options import PROJECT, SELECTION, TESTS, options
 from dqsql.cli.session import Session, with_session
+from dqsql.errors import unique_errors
 from dqsql.model.wording import plural
 from dqsql.report.errors import error_record
 from dqsql.report.text import number, printable
@@ -38,7 +39,7 @@ def command(session: Session, **given: Any) -> int:
     session.print_outcome(
         code,
         programs=[_record(f.model, one) for f in fitted for one in f.learned],
-        errors=[error_record(e) for e in errors],
+        errors=[error_record(e) for e in unique_errors(errors)],
     )
     if not fitted:
         session.say(_nothing())
