@@ -78,6 +78,8 @@ def learn(
     # 0 is added so that -0 and 0 are one history.
     x, n = np.asarray(counts, dtype=float) + 0.0, np.asarray(rows, dtype=float)
     keep = n > 0
+    # Counts that are shares of rounded numbers of rows may be a bit more than these.
+    x = np.minimum(x, n)
     return _learn(x[keep].tobytes(), n[keep].tobytes(), rate, largest)
 
 
