@@ -30,6 +30,10 @@ NEXT = "\U0010ffff"
 # A batch so many times as far out as its bound is not learned from, though only warned of. Nearer
 # ones are: else bounds would tighten with each warning, and warn ever more often.
 _FAR = 2.0
+# What was over and has come back so many times, for one batch or several, is part of what is usual.
+_RETURNS = 2
+# What is over is followed by so many batches unlike it: more than those of a weekend.
+_OVER = 3
 # So many batches more than its window a monitor looks at for runs of such batches.
 SPAN = 14
 
@@ -94,6 +98,18 @@ def spelled_as(metrics: Iterable[Metric]) -> _SameKey:
 def place_of(batch: str, ordered: Sequence[str]) -> int:
     """How many of some batches, oldest first, come before a batch."""
     return bisect_left(ordered, batch_order(batch), key=batch_order)
+
+
+def _tail_and_rest(like: BoolArray) -> tuple[BoolArray, BoolArray]:
+    """Of batches that are like some before them, those before it was over, and those after."""
+    ends = (i for i in range(like.size) if not like[i : i + _OVER].any())
+    is_tail = np.arange(like.size) < next(ends, like.size)
+    return like & is_tail, like & ~is_tail
+
+
+def _spells(like: BoolArray) -> int:
+    """How many runs of neighbours there are."""
+    return int(np.count_nonzero(like & ~np.append(False, like[:-1])))
 
 
 class _Series(NamedTuple):
@@ -258,8 +274,9 @@ class History:
         (`keys`), if one of them lay furthest out each time: three unlike faults are none of a kind.
         If that was in a row, and `least` batches have come since the first of them, the metrics say
         whether most of those since are like them: then it was a change for good, and there are no
-        others. Else it is over, and those that are like them are left out. With `keys`, `SPAN` more
-        batches than the window are looked at.
+        others. Else it is over, and those like them are left out, up to its end and where they are
+        far out, too; but what has come back twice since comes and goes, and is normal. With `keys`,
+        `SPAN` more batches than the window are looked at.
         """
         warned, kept = self._warned.get(check_id, set()), list(batches)
         kept = kept[-window - SPAN :] if keys else kept
@@ -297,11 +314,21 @@ class History:
                 return kept, left
             end = next((i for i in range(start, len(far)) if not far[i]), len(far))
             parts = (kept[:start], kept[start:end], kept[end:])
-            like = like_the_moved(*(self.matrix(keys, part) for part in parts))
+            before, moved, since = (self.matrix(keys, part) for part in parts)
+            like = like_the_moved(before, moved, since)
             left.difference_update(parts[1])
             if 2 * like.sum() > like.size or not like.size:
                 return kept[start:], left
-            kept = [*parts[0], *compress(parts[2], ~like)]
+            tail, again = _tail_and_rest(like)
+            far_again = like & np.array([b in left for b in parts[2]])
+            # Those that were usual all along, as weekends are.
+            earlier = like_the_moved(before, moved, before)
+            earlier &= np.array([b not in warned for b in parts[0]])
+            if _spells(again) >= _RETURNS and again.mean() > 2 * earlier.mean():
+                # It comes and goes since then: rain, or what only some days have.
+                left.difference_update(compress(parts[2], like))
+                continue
+            kept = [*parts[0], *compress(parts[2], ~(tail | far_again))]
 
     def before(self, batch: str, window: int | None = None) -> list[str]:
         """The accepted batches before a batch, oldest first; the last `window` of them."""

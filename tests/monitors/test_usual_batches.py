@@ -79,6 +79,15 @@ def test_weekends_do_not_hide_that_it_is_over() -> None:
     assert {day for day in looked_at(60) if day % 7 < 5} - {42, 43, 44} <= kept
 
 
+def test_what_comes_back_twice_comes_and_goes() -> None:
+    """Rain: three days in a row, and again on some."""
+    rain = dict.fromkeys((36, 37, 38, 44, 50, 51), 9.0)
+    assert usual(history(rain, {}, [36, 37, 38, 44, 50], 60)) == looked_at(60)
+    # Its end belongs to it, and once more is not often.
+    once = dict.fromkeys((36, 37, 38, 40, 44), 9.0)
+    assert usual(history(once, {}, [36, 37, 38, 44], 60)) == looked_at(60) - once.keys()
+
+
 def test_other_batches_far_out_stay_left_out_beside_it() -> None:
     shares = dict.fromkeys((30, 35, 36, 37), 0.5)
     assert usual(history({}, shares, [30, 35, 36, 37], 50)) == looked_at(50) - shares.keys()
