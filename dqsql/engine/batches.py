@@ -18,6 +18,7 @@ from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.batches import (
     Moment,
     batch_order,
+    has_begun,
     has_place,
     instant_of,
     moment_reader,
@@ -282,15 +283,16 @@ def _new_ones(
 ) -> BatchChoice:
     """Of a choice of all batches those that are new, and those to be checked again.
 
-    The newest `lookback` batches are checked again if anything is new, or if rows are known to be
-    restated; those that a person has reviewed, and that have as many rows as then, are to be looked
-    at first (`reviewed` of the choice). Others are checked again if they were not over when they
-    were checked, and have another number of rows now.
+    The newest `lookback` batches that have begun are checked again if anything is new, or if rows
+    are known to be restated; those that a person has reviewed, and that have as many rows as then,
+    are to be looked at first (`reviewed` of the choice). Others are checked again if they were not
+    over when they were checked, and have another number of rows now.
     """
     present = choice.batches
     checked = [b for b in present if b in ledger and ledger[b].status is not BatchStatus.INCOMPLETE]
     known = sorted([*present, *vanished], key=batch_order)
-    newest = set(known[len(known) - min(limits.lookback, len(known)) :])
+    begun = [b for b in known if has_begun(b, limits.now)]
+    newest = set(begun[max(0, len(begun) - limits.lookback) :])
     empty = [b for b in vanished if b in newest]
     changed = {b for b in checked if counts_by_batch[b] != ledger[b].rows}
     usual = usual_length(ledger.values()) if changed else dt.timedelta()

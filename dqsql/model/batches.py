@@ -38,7 +38,8 @@ _WEEK, _QUARTER = re.compile(r"\d{4}-W\d{2}"), re.compile(r"(\d{4})-Q([1-4])")
 # A month, day or time: 2024-01, 2024-01-31, and as partitions are named: 20240131, 2024013113,
 # 20240131T1330, 2024-01-31-13, 2024/01/31, 202401. Of numbers, other years are no dates.
 _PARTITION = re.compile(
-    r"(\d{4}(?=-)|(?:19[7-9]|20\d)\d)([-/_]?)(0[1-9]|1[0-2])"
+    # Of numbers, only those of years that tables have, and of the day that stands for no end.
+    r"(\d{4}(?=-)|(?:19[7-9]|20\d)\d|9999(?=1231))([-/_]?)(0[1-9]|1[0-2])"
     r"(?:\2(0[1-9]|[12]\d|3[01])(?:[-/_ T]?([01]\d|2[0-3])(?::?([0-5]\d)(?::?([0-5]\d))?)?)?)?"
 )
 _UNIT_OF_PARTS = {3: "month", 4: "day", 5: "hour"}

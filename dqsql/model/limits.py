@@ -6,8 +6,9 @@ values.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dqsql.errors import ConfigError, Span
@@ -23,7 +24,8 @@ class RunLimits:
 
     Without a `failures_limit` all failing rows are kept, in a table of the model's own. `restated`
     says that what the model reads may have changed since it was checked, `rewritten` that it is
-    known to have; a person has `reviewed` these batches.
+    known to have; a person has `reviewed` these batches. `lookback` counts those that have begun by
+    `now`.
     """
 
     begin: str | None = None
@@ -34,6 +36,7 @@ class RunLimits:
     restated: bool = False
     rewritten: bool = False
     reviewed: frozenset[str] = frozenset()
+    now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
 
     @property
     def keeps_all_failures(self) -> bool:

@@ -459,6 +459,7 @@ class ProjectRun:
                 restated=model.name in self._changes.changed,
                 rewritten=model.name in self._changes.rewritten,
                 reviewed=frozenset(self._reviews.get(model.name, ())),
+                now=self.started,
             ),
             rates=self._rates,
             reviews=self._reviews.get(model.name, {}),

@@ -116,6 +116,17 @@ def test_lookback_takes_up_late_rows_of_the_newest_batches() -> None:
     assert set(later.batches) == {"2024-01-10", "2024-02-01", "2024-02-02"}
 
 
+@pytest.mark.parametrize("to_come", ["2099-01-01", "9999-12-31"])
+def test_what_is_to_come_takes_no_place_in_lookback(to_come: str) -> None:
+    found: dict[str | None, int] = dict.fromkeys([*DAYS, to_come], 5)
+    ledger = {
+        b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in found if b is not None
+    }
+    found[DAYS[-1]] = 6
+    choice = choose_batches(BatchRequest(), found, ledger, None, RunLimits(lookback=1))
+    assert choice.batches == (DAYS[-1],)
+
+
 def test_lookback_takes_up_what_was_restated_in_as_many_rows() -> None:
     found: dict[str | None, int] = dict.fromkeys(DAYS, 5)
     ledger = {b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in DAYS}
