@@ -141,6 +141,15 @@ def has_passed(
     return has_dwindled or newest > max((dates[v] for v in before[0] if v in dates), default="")
 
 
+def are_dates(values: Collection[str]) -> bool:
+    """Whether all values are dates, months, quarters or weeks of a year.
+
+    >>> are_dates(["2026-03", "31.12.2025"]), are_dates(["2026-03", "DE"])
+    (True, False)
+    """
+    return len(_in_order(values)) == len({*values})
+
+
 def _is_period(text: str) -> bool:
     return _PERIOD.fullmatch(text) is not None or _MONTH_OF_YEAR.fullmatch(text) is not None
 

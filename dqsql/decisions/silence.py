@@ -223,6 +223,42 @@ def _established(batches: Sequence[Mapping[str, float]]) -> list[str]:
     return sorted(names)
 
 
+def new_values(
+    before: Sequence[Mapping[str, float]],
+    sizes: Sequence[float],
+    now: Mapping[str, float],
+    rows: float,
+    fpr: float,
+) -> dict[str, float]:
+    """Values that no batch before has, with their shares, where they have unusually many rows.
+
+    Each batch from the eighth on says how many rows had values that were new then, of which
+    `dqsql.decisions.beta_binomial` learns how many a batch may have. Nothing is said before there
+    are seven of these batches.
+
+    Args:
+        before: shares of all values in each batch before, in [0, 1].
+        sizes: how many values each of these batches had.
+        now: those of this one.
+        rows: its number of values.
+        fpr: how often a batch may be told of by mistake, in (0, 1).
+    """
+    known = set[str]()
+    new_shares = []
+    for batch in before:
+        new_shares.append(sum(share for name, share in batch.items() if name not in known))
+        known.update(batch)
+    new = {name: share for name, share in now.items() if name not in known}
+    shares, of = np.array(new_shares[_MIN_HISTORY:]), np.array(sizes[_MIN_HISTORY:])
+    if not new or shares.size < _MIN_HISTORY:
+        return {}
+    from dqsql.decisions.beta_binomial import learn, share_limit
+
+    model = learn(np.rint(shares * of), of, fpr)
+    is_news = model is not None and sum(new.values()) > share_limit(model, rows, fpr)
+    return new if is_news else {}
+
+
 def _of_none(rows: float, share: float) -> float:
     """How probable it is that none of so many rows has a value of which a share of them is."""
     return math.exp(rows * math.log1p(-share)) if share < 1 else 0.0
@@ -301,6 +337,12 @@ def taken_over(
     """
     known = sorted(b for b in before if not math.isnan(b))
     return len(known) >= min_history and now >= _MOST and known[-1 - but] <= FEW
+
+
+def listed_shares(shares: Mapping[str, float]) -> str:
+    """Some values in words, the most frequent ones first: `'ZZ' 5.1%`."""
+    ordered = sorted(shares, key=lambda name: (-shares[name], name))
+    return first_of([f"{name!r} {100 * shares[name]:.3g}%" for name in ordered], _NAMED)
 
 
 def listed(observed_absences: Sequence[Absence]) -> str:

@@ -15,6 +15,7 @@ from dqsql.decisions.silence import (
     largest_share,
     listed,
     lost_values,
+    new_values,
     taken_over,
 )
 
@@ -163,6 +164,39 @@ def test_values_that_are_missing_by_chance_have_not_ended() -> None:
         now = {name: share for name, share in batches[-1].items() if name not in ("v0", "v1")}
         told += bool(lost_values(batches[:-1], [1040] * 30, now, 1000, 0.001))
     assert told >= 18
+
+
+def test_values_that_no_batch_before_had() -> None:
+    def new(days: int, now: dict[str, float], rare: tuple[int, ...] = ()) -> dict[str, float]:
+        before = [
+            {"a": 0.6, "b": 0.4, **({f"rare{day}": 0.05} if day in rare else {})}
+            for day in range(days)
+        ]
+        return new_values(before, [800] * days, now, 800, 0.0003)
+
+    odd = {"a": 0.57, "b": 0.38, "z": 0.04, "y": 0.01}
+    assert new(30, odd) == new(21, odd) == {"z": 0.04, "y": 0.01}
+    assert new(30, {"a": 0.5, "b": 0.5}) == new(30, {"a": 0.6, "b": 0.3985, "z": 0.0015}) == {}
+    # Where new ones come now and then, it takes more of them.
+    assert new(30, odd, (10, 17, 24)) == {}
+    assert new(30, {"a": 0.6, "z": 0.4}, (10, 17, 24)) == {"z": 0.4}
+    # Too few batches, and keys.
+    assert new(13, odd) == {}
+    keys = [{f"{day}-{i}": 0.01 for i in range(100)} for day in range(31)]
+    assert new_values(keys[:-1], [100] * 30, keys[-1], 100, 0.0003) == {}
+
+
+@pytest.mark.parametrize(("values", "rows"), [(30, 50), (100, 300), (190, 3000)])
+def test_rare_values_are_new_now_and_then(values: int, rows: int) -> None:
+    rng = np.random.default_rng(values)
+    weights = 1 / np.arange(1, values + 1) ** 1.2
+    counts = rng.multinomial(rows, weights / weights.sum(), 120)
+    batches = [{f"v{i}": n / rows for i, n in enumerate(c) if n} for c in counts]
+    alarms = sum(
+        bool(new_values(batches[day - 30 : day], [rows] * 30, batches[day], rows, 0.0003))
+        for day in range(30, 120)
+    )
+    assert alarms == 0
 
 
 def test_small_batches_that_lack_a_value_by_chance_do_not_count() -> None:

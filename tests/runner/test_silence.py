@@ -12,6 +12,7 @@ import pytest
 
 import dqsql
 from dqsql.model.results import Result, Status
+from dqsql.runner.explain import explain
 
 from .conftest import NewProject
 
@@ -84,6 +85,36 @@ def test_what_is_missing(new_project: NewProject) -> None:
             for p in (apart, project)
         ]
         assert sorted(both[0]) == sorted(both[1])
+
+
+def test_new_values_in_many_rows(new_project: NewProject) -> None:
+    model = """{{ config(batch_by = 'day') }}
+    select day,
+      carrier, -- @alive
+      code -- @alive
+    from {{ source('raw', 't') }}
+    """
+
+    def flights(days: int, odd: str) -> str:
+        return f"""
+            select date_add(date '2024-03-01', cast(id div 200 as int)) as day,
+                if(id div 200 = 15 and id % 20 = 0, '{odd}',
+                    element_at(array('AA', 'UA'), cast(id % 2 + 1 as int))) as carrier,
+                concat('c', id) as code
+            from range({days * 200})
+        """
+
+    project = new_project(model, flights(16, "ZZ"))
+    (found,) = told(project.run().results).values()
+    assert (found.batch, found.column, found.status) == ("2024-03-16", "carrier", Status.WARN)
+    assert found.message == "carrier: 5.0% of the values are in no batch before: 'ZZ' 5%"
+    explained = explain(
+        f"{found.check_id}@{found.batch}", project_dir=project.root, spark=project.spark
+    )
+    assert explained.same is True
+    # The batch is accepted, and what it had is no news in the next one.
+    project.data(flights(18, "ZZ"))
+    assert not told(project.run().results)
 
 
 GONE = """\

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions import silence
-from dqsql.decisions.date_labels import has_passed, is_newest_period
+from dqsql.decisions.date_labels import are_dates, has_passed, is_newest_period
 from dqsql.decisions.distances import CategoricalState
 from dqsql.decisions.drift import new_categories, pooled_categories
 from dqsql.dialect import quoted
@@ -67,8 +67,9 @@ class AliveDetector(MonitorByMonitor):
         status = failed_status(monitor.severity) if findings else Status.PASS
         text = "; ".join(findings) + _of_times(history, findings)
         result = result_of(monitor, batch, status, text)
-        if findings and len(measured) < need:
-            # It may be so on each weekend: the batch is learned from, and is not flagged.
+        if findings and (len(measured) < need or findings == [seen.added(batch, measured, fpr)]):
+            # It may be so on each weekend, or a new value is right: the batch is learned from, and
+            # is not flagged.
             result = replace(result, status=Status.WARN, severity=Severity.WARN, score=1.0)
         return with_details(
             result,
@@ -108,7 +109,24 @@ class _AliveColumn:
             self._not_numbers(batch, past, need),
             self._lost(batch, past, fpr, need),
         )
-        return [text for text in texts if text is not None]
+        found = [text for text in texts if text is not None]
+        if not found and (new := self.added(batch, past, fpr)) is not None:
+            return [new]
+        return found
+
+    def added(self, batch: str, past: Sequence[str], fpr: float) -> str | None:
+        """Which values no batch before had, in words, if more rows than usual have such ones."""
+        before, now = self._values(batch, past)
+        if now is None or any(state.other for state in before):
+            # What is new among the frequent values may have been a rare one.
+            return None
+        shares, sizes = [state.shares for state in before], [state.size for state in before]
+        new = silence.new_values(shares, sizes, now.shares, now.size, fpr)
+        # Dates move on.
+        if not new or are_dates({*new, *shares[-1]}) or self._says_the_date(batch, past):
+            return None
+        share, listed = sum(new.values()), silence.listed_shares(new)
+        return f"{self.name}: {share:.1%} of the values are in no batch before: {listed}"
 
     def seen(self, batch: str, past: Sequence[str]) -> dict[str, list[float]]:
         """The shares of a batch and the largest before, by what they are of, where both are known.
@@ -180,23 +198,33 @@ class _AliveColumn:
         return f"{self.name}: {'; '.join(messages)}" if messages else None
 
     def _lost(self, batch: str, past: Sequence[str], fpr: float, need: int) -> str | None:
+        before, now = self._values(batch, past)
+        if now is None:
+            return None
+        shares, sizes = [state.shares for state in before], [state.size for state in before]
+        lost_values = silence.lost_values(shares, sizes, now.shares, now.size, fpr, need)
+        lost_values = [v for v in lost_values if not has_passed(v.name, now.shares, shares)]
+        if not lost_values or self._says_the_date(batch, past):
+            return None
+        new = new_categories(pooled_categories(before), now)
+        came = f"; new: {', '.join(new)}" if new else ""
+        return f"{self.name}: no longer occurs: {silence.listed(lost_values)}{came}"
+
+    def _values(
+        self, batch: str, past: Sequence[str]
+    ) -> tuple[list[CategoricalState], CategoricalState | None]:
+        """The values of the batches before that have some, and of this one where all are known."""
         # Whether a date has passed, its hash does not tell.
         now = None if "dates" in self.series else self._profile(batch)
         if now is None or now.other:
             # What is not among the frequent values may be there all the same.
-            return None
+            return [], None
         # No batch without values says that one of them was not there.
         states = [CategoricalState.of(self._profile(b)) for b in past]
-        before = [state for state in states if state.size]
-        shares, sizes = [state.shares for state in before], [state.size for state in before]
-        state = CategoricalState.of(now)
-        lost_values = silence.lost_values(shares, sizes, state.shares, state.size, fpr, need)
-        lost_values = [v for v in lost_values if not has_passed(v.name, state.shares, shares)]
-        if not lost_values or says_the_date(self.history, self.series, batch, past):
-            return None
-        new = new_categories(pooled_categories(before), state)
-        came = f"; new: {', '.join(new)}" if new else ""
-        return f"{self.name}: no longer occurs: {silence.listed(lost_values)}{came}"
+        return [state for state in states if state.size], CategoricalState.of(now)
+
+    def _says_the_date(self, batch: str, past: Sequence[str]) -> bool:
+        return says_the_date(self.history, self.series, batch, past)
 
 
 def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
