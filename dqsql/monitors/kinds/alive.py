@@ -39,6 +39,8 @@ _EARLY = 3
 # What so few rows have says nothing of how a column varies.
 _ENOUGH = 10
 
+_Values = tuple[list[CategoricalState], CategoricalState | None]
+
 
 class AliveDetector(MonitorByMonitor):
     """Decides on all `@alive` of one model."""
@@ -59,7 +61,8 @@ class AliveDetector(MonitorByMonitor):
         fpr = given.get("fpr") or self.context.fpr(monitor)
         seen = _AliveColumn(monitor.column or "", history, series)
         early = "min_history" not in given and self.context.rows.get(batch, 0) >= _ENOUGH
-        findings = seen.found(batch, measured, fpr, need) if early or len(measured) >= need else []
+        judged = early or len(measured) >= need
+        findings, warns = seen.found(batch, measured, fpr, need) if judged else ([], False)
         if not findings and len(measured) < need:
             unmeasured = len(accepted) - len(measured)
             time = self.context.history.time_of(batch)
@@ -67,9 +70,8 @@ class AliveDetector(MonitorByMonitor):
         status = failed_status(monitor.severity) if findings else Status.PASS
         text = "; ".join(findings) + _of_times(history, findings)
         result = result_of(monitor, batch, status, text)
-        if findings and (len(measured) < need or findings == [seen.added(batch, measured, fpr)]):
-            # It may be so on each weekend, or a new value is right: the batch is learned from, and
-            # is not flagged.
+        if warns:
+            # The batch is learned from, and is not flagged.
             result = replace(result, status=Status.WARN, severity=Severity.WARN, score=1.0)
         return with_details(
             result,
@@ -96,27 +98,31 @@ class _AliveColumn:
     history: History
     series: Mapping[str, MetricKey]
 
-    def found(self, batch: str, past: Sequence[str], fpr: float, need: int) -> list[str]:
-        """What a batch lacks that those before had, in words.
+    def found(
+        self, batch: str, past: Sequence[str], fpr: float, need: int
+    ) -> tuple[list[str], bool]:
+        """What a batch lacks that those before had, or else has, in words; whether it only warns.
 
         After the first few batches it is only that most rows became null, or NaN.
         """
         if len(past) < need:
+            # It may be so on each weekend.
             text = self._not_numbers(batch, past, _EARLY, but=0)
-            return [] if text is None else [text]
+            return ([], False) if text is None else ([text], True)
+        values = self._values(batch, past)
         texts = (
             self._constant(batch, past, fpr, need),
             self._not_numbers(batch, past, need),
-            self._lost(batch, past, fpr, need),
+            self._lost(batch, past, values, fpr, need),
         )
         found = [text for text in texts if text is not None]
-        if not found and (new := self.added(batch, past, fpr)) is not None:
-            return [new]
-        return found
+        if not found and (new := self._added(batch, past, values, fpr)) is not None:
+            # A new value may be right.
+            return [new], True
+        return found, False
 
-    def added(self, batch: str, past: Sequence[str], fpr: float) -> str | None:
-        """Which values no batch before had, in words, if more rows than usual have such ones."""
-        before, now = self._values(batch, past)
+    def _added(self, batch: str, past: Sequence[str], values: _Values, fpr: float) -> str | None:
+        before, now = values
         if now is None or any(state.other for state in before):
             # What is new among the frequent values may have been a rare one.
             return None
@@ -197,8 +203,10 @@ class _AliveColumn:
                 )
         return f"{self.name}: {'; '.join(messages)}" if messages else None
 
-    def _lost(self, batch: str, past: Sequence[str], fpr: float, need: int) -> str | None:
-        before, now = self._values(batch, past)
+    def _lost(
+        self, batch: str, past: Sequence[str], values: _Values, fpr: float, need: int
+    ) -> str | None:
+        before, now = values
         if now is None:
             return None
         shares, sizes = [state.shares for state in before], [state.size for state in before]
@@ -210,9 +218,7 @@ class _AliveColumn:
         came = f"; new: {', '.join(new)}" if new else ""
         return f"{self.name}: no longer occurs: {silence.listed(lost_values)}{came}"
 
-    def _values(
-        self, batch: str, past: Sequence[str]
-    ) -> tuple[list[CategoricalState], CategoricalState | None]:
+    def _values(self, batch: str, past: Sequence[str]) -> _Values:
         """The values of the batches before that have some, and of this one where all are known."""
         # Whether a date has passed, its hash does not tell.
         now = None if "dates" in self.series else self._profile(batch)
@@ -234,7 +240,7 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
         return recompute.NOT_DECIDED
     series = {name: recompute.stored_key(key) for name, key in details["series"].items()}
     column = _AliveColumn(stored.row["column_name"] or "", stored.history, series)
-    findings = column.found(stored.batch, past, details["fpr"], details["min_history"])
+    findings, _ = column.found(stored.batch, past, details["fpr"], details["min_history"])
     compared = [
         recompute.status_again(stored, broken=bool(findings)),
         recompute.Compared("found", details["found"], findings),
